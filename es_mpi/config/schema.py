@@ -1,0 +1,152 @@
+"""The config: every key with its type, default, range and meaning. docs/configuration.md is this file as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from es_mpi.config.keys import Key, neutral
+
+Dtype = Literal["bfloat16", "float16", "float32"]
+FOLDER_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.+=-]*"
+PHASE_NAME = r"[A-Za-z][A-Za-z0-9_-]*"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    name: Annotated[str, neutral("Folder of the run below `run.dir`.", pattern=FOLDER_NAME)] = "run"
+    dir: Annotated[str, neutral("Where run folders are made.")] = "runs"
+    seed: Annotated[int, Key("Root of every random choice: noise, prompt order, sampling.", at_least=0, at_most=2**64 - 1)] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    path: Annotated[str, Key("Folder of a Hugging Face model, or its id on the hub.", pattern=".+")]
+    dtype: Annotated[Dtype, Key("Type of the engine's weights; the master is always float32.")] = "bfloat16"
+    max_model_len: Annotated[int, Key("Longest prompt plus response.", "tokens", at_least=2)] = 1024
+    include: Annotated[
+        tuple[str, ...],
+        Key("Train only tensors whose checkpoint name matches one of these patterns (`*`, `?`, `[...]`); none means all."),
+    ] = ()
+    exclude: Annotated[tuple[str, ...], Key("Then leave out tensors that match one of these.")] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineConfig:
+    kind: Annotated[
+        Literal["vllm", "toy"], Key("What generates. `toy` has no language model: it shows the trainer in seconds.")
+    ] = "vllm"
+    max_num_seqs: Annotated[int, neutral("Responses generated at the same time.", at_least=1)] = 256
+    max_num_batched_tokens: Annotated[
+        int | None, neutral("Tokens of one engine step; null lets the engine choose.", "tokens", at_least=1)
+    ] = None
+    gpu_memory_utilization: Annotated[
+        float, neutral("Share of a GPU that the engine may fill, weights included.", above=0, at_most=1)
+    ] = 0.85
+    kv_cache_gib: Annotated[
+        float | None, neutral("Size of the KV cache; null means what is free on a GPU, 1 on a CPU.", "GiB", above=0)
+    ] = None
+    enforce_eager: Annotated[bool | None, neutral("No graph capture or compilation; null means yes on a CPU, no on a GPU.")] = (
+        None
+    )
+    prefix_caching: Annotated[bool, neutral("Reuse what prompts share, within one member.")] = True
+    block_size: Annotated[int | None, neutral("KV cache block; null means automatic.", "tokens", at_least=1)] = None
+    threads: Annotated[int | None, neutral("Threads of a rank; null means its share of the cores.", at_least=1)] = None
+    deterministic: Annotated[bool, Key("Make a response independent of the others in its batch, where the device can.")] = True
+    tensor_parallel: Annotated[int, Key("Ranks that share one engine; this version has 1.", at_least=1)] = 1
+    verbose: Annotated[bool, neutral("Show the engine's own log on the console.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskConfig:
+    name: Annotated[str, Key("Task that poses and grades problems.", pattern=".+")]
+    train: Annotated[str | None, Key("Training problems, a JSON Lines file; null means the task's own.")] = None
+    heldout: Annotated[str | None, Key("Held-out problems, a JSON Lines file; null means the task's own split.")] = None
+    batch_size: Annotated[int, Key("Prompts of one update, the same for all members.", "prompts", at_least=1)] = 64
+    reward: Annotated[str | None, Key("Name of the training reward; null means the task's own.")] = None
+    system: Annotated[str | None, Key("System message of chat prompts; null means the task's own.")] = None
+    train_size: Annotated[int | None, Key("Use only the first so many training problems.", "problems", at_least=1)] = None
+    heldout_size: Annotated[int | None, Key("Use only the first so many held-out problems.", "problems", at_least=1)] = None
+    options: Annotated[Mapping[str, Any], Key("Options of the task itself; each task documents its own.")] = field(
+        default_factory=dict
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingConfig:
+    temperature: Annotated[float, Key("Temperature of training responses; 0 is greedy.", at_least=0)] = 0.0
+    top_p: Annotated[float, Key("Nucleus of training responses.", above=0, at_most=1)] = 1.0
+    max_tokens: Annotated[int, Key("Longest response.", "tokens", at_least=1)] = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class EsPhase:
+    """theta += (alpha / N) * sum_i z_i eps_i, where z_i shapes the mean reward of theta + sigma * eps_i."""
+
+    kind: Annotated[Literal["es"], Key("Method of the phase.")]
+    updates: Annotated[int, Key("Length of the phase.", "updates", at_least=0)]
+    population: Annotated[int, Key("N, the members of one update.", "members", at_least=1)] = 32
+    sigma: Annotated[float, Key("Standard deviation of a member's perturbation.", "weight", above=0)] = 1.5e-3
+    alpha: Annotated[float, Key("Step size; the classical 1/sigma is inside it.", "weight", at_least=0)] = 2.5e-4
+    estimator: Annotated[
+        Literal["one_point", "antithetic"],
+        Key("`antithetic` evaluates theta + sigma*eps and theta - sigma*eps; the population counts both."),
+    ] = "one_point"
+    shaping: Annotated[Literal["zscore", "centered_rank", "none"], Key("How rewards become coefficients.")] = "zscore"
+    min_valid: Annotated[float, Key("Stop below this share of members with a valid reward.", "share", above=0, at_most=1)] = 0.5
+
+
+PHASE_KINDS: Mapping[str, type[EsPhase]] = {"es": EsPhase}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalConfig:
+    tasks: Annotated[tuple[str, ...], Key("Tasks to evaluate on; none means the training task's held-out problems.")] = ()
+    every: Annotated[int, Key("Evaluate after each so many updates; 0 means only before and after.", "updates", at_least=0)] = 0
+    before: Annotated[bool, Key("Evaluate the base model.")] = True
+    after: Annotated[bool, Key("Evaluate the trained model.")] = True
+    problems: Annotated[int | None, Key("Use only the first so many problems of a task.", "problems", at_least=1)] = None
+    samples: Annotated[int, Key("M, sampled responses to each problem; 0 means none.", "responses", at_least=0)] = 8
+    k: Annotated[tuple[int, ...], Key("The K of Pass@K and Maj@K.", at_least=1)] = (1, 8)
+    temperature: Annotated[float, Key("Temperature of the sampled responses.", at_least=0)] = 0.6
+    top_p: Annotated[float, Key("Nucleus of the sampled responses.", above=0, at_most=1)] = 1.0
+    max_tokens: Annotated[int | None, Key("Longest response; null means `sampling.max_tokens`.", "tokens", at_least=1)] = None
+    greedy: Annotated[bool, Key("Also one greedy response to each problem.")] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointConfig:
+    every: Annotated[int, neutral("Save after each so many updates; 0 means only at the end.", "updates", at_least=0)] = 0
+    keep: Annotated[int, neutral("Newest checkpoints that stay.", "checkpoints", at_least=1)] = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommConfig:
+    deadline_s: Annotated[float, neutral("Longest wait for another rank.", "seconds", above=0)] = 1800.0
+    fault_tolerance: Annotated[Literal["off"], neutral("What happens when a rank is lost; this version stops the job.")] = "off"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonitorConfig:
+    console: Annotated[
+        Literal["auto", "rich", "plain", "off"], neutral("Progress display; `auto` is rich on a terminal, else plain.")
+    ] = "auto"
+    tensorboard: Annotated[bool, neutral("Write TensorBoard files to the run folder.")] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """A whole run, resolved: `pipeline` always names the phases in their order."""
+
+    run: RunConfig = RunConfig()
+    model: ModelConfig
+    engine: EngineConfig = EngineConfig()
+    task: TaskConfig
+    sampling: SamplingConfig = SamplingConfig()
+    pipeline: Annotated[tuple[str, ...], Key("Order of the phases; none means all, in file order.")] = ()
+    phases: Annotated[Mapping[str, EsPhase], Key("The phases by name; names are free.", pattern=PHASE_NAME)]
+    eval: EvalConfig = EvalConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    comm: CommConfig = CommConfig()
+    monitor: MonitorConfig = MonitorConfig()
