@@ -41,8 +41,8 @@ class Key:
     def range_text(self) -> str:
         """The admitted range in words, e.g. `above 0, at most 1`."""
         bounds = (("at least", self.at_least), ("above", self.above), ("at most", self.at_most))
-        parts = [f"{word} {bound:.17g}" for word, bound in bounds if bound is not None]
-        return ", ".join(parts) or (f"text like {self.pattern}" if self.pattern else "a finite number")
+        parts = [f"{word} {bound}" for word, bound in bounds if bound is not None]
+        return ", ".join(parts) or (f"text that matches {self.pattern}" if self.pattern else "a finite number")
 
 
 def neutral(doc: str, unit: str = "", **bounds: Any) -> Key:

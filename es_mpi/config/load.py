@@ -1,0 +1,107 @@
+"""A config from YAML and `key=value` overrides, and back to YAML."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from es_mpi.config.build import build
+from es_mpi.config.rules import broken_rules
+from es_mpi.config.schema import Config
+from es_mpi.errors import UsageError
+
+RESOLVED_NAME = "config.yaml"
+
+
+def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
+    """The config in the YAML file `path`, with `key=value` overrides laid over it in order.
+
+    Interpolations (`${a.b}`, `${oc.env:NAME}`) are resolved after the overrides. Raises UsageError that lists every problem.
+    """
+    tree = _read(Path(path))
+    for override in overrides:
+        tree = _lay_over(tree, override)
+    try:
+        raw = OmegaConf.to_container(tree, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(reason, key=str(getattr(error, "full_key", "") or "")) from error
+    return _checked(raw, str(path))
+
+
+def load_resolved(run_dir: str | Path, overrides: Sequence[str] = ()) -> Config:
+    """The config that a run folder was made with, overrides laid over it."""
+    return load_config(Path(run_dir) / RESOLVED_NAME, overrides)
+
+
+def to_yaml(config: Config) -> str:
+    """The whole config as YAML that loads to an equal config."""
+    return OmegaConf.to_yaml(OmegaConf.create(_escaped(dataclasses.asdict(config))))
+
+
+def _read(path: Path) -> DictConfig:
+    try:
+        tree = OmegaConf.load(path)
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the config {path}: {error.strerror or error}", remedy="give the path of a YAML file"
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError, OmegaConfBaseException) as error:
+        raise UsageError(f"{path} is not a readable YAML file: {_where(error)}") from error
+    if not isinstance(tree, DictConfig):
+        raise UsageError(f"{path} is a list", expected="sections like `model:` and `phases:`")
+    return tree
+
+
+def _where(error: Exception) -> str:
+    """A YAML error on one line, with its place."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return str(error).splitlines()[0]
+    return f"line {error.problem_mark.line + 1}: {error.problem}"
+
+
+def _lay_over(tree: DictConfig, override: str) -> DictConfig:
+    key, equals, _ = override.partition("=")
+    if not equals or not re.fullmatch(r"[^.\s]+(\.[^.\s]+)*", key):
+        raise UsageError("not an override", value=override, expected="key=value, like phases.warm.sigma=2e-3")
+    try:
+        merged = OmegaConf.merge(tree, OmegaConf.from_dotlist([override]))
+    except (yaml.YAMLError, OmegaConfBaseException) as error:
+        raise UsageError(f"cannot read the value: {_where(error)}", value=override, key=key) from error
+    assert isinstance(merged, DictConfig)
+    return merged
+
+
+def _checked(raw: object, source: str) -> Config:
+    problems: list[UsageError] = []
+    config: Config | None = build(Config, raw, "", problems)
+    if config is not None:
+        config = dataclasses.replace(config, pipeline=config.pipeline or tuple(config.phases))
+        problems.extend(broken_rules(config))
+    if config is None or problems:
+        raise _combined(problems, source)
+    return config
+
+
+def _combined(problems: Iterable[UsageError], source: str) -> UsageError:
+    first, *rest = problems
+    if not rest:
+        return first
+    lines = "\n".join(str(problem) for problem in (first, *rest))
+    return UsageError(f"{source} has {1 + len(rest)} problems\n{lines}")
+
+
+def _escaped(value: Any) -> Any:
+    """`value` with every literal `${` in text protected from interpolation."""
+    if isinstance(value, dict):
+        return {name: _escaped(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_escaped(item) for item in value]
+    return re.sub(r"(\\*)\$\{", r"\1\1\\${", value) if isinstance(value, str) else value

@@ -1,0 +1,59 @@
+"""What must hold between keys; what one key alone must satisfy is in the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from es_mpi.config.schema import Config, EsPhase
+from es_mpi.errors import UsageError, did_you_mean
+
+
+def broken_rules(config: Config) -> Iterator[UsageError]:
+    """Every rule that a config of right types breaks."""
+    yield from _pipeline(config)
+    for name, phase in config.phases.items():
+        yield from _es(phase, f"phases.{name}")
+    yield from _lengths(config)
+    too_many = [k for k in config.eval.k if k > config.eval.samples > 0]
+    if too_many:
+        yield UsageError(
+            "Pass@K needs at least K samples",
+            value=too_many,
+            expected=f"at most eval.samples = {config.eval.samples}",
+            key="eval.k",
+        )
+    if config.engine.tensor_parallel != 1:
+        yield UsageError(
+            "tensor parallelism is not in this version",
+            value=config.engine.tensor_parallel,
+            expected="1",
+            key="engine.tensor_parallel",
+        )
+
+
+def _pipeline(config: Config) -> Iterator[UsageError]:
+    for place, name in enumerate(config.pipeline):
+        if name not in config.phases:
+            yield UsageError("no such phase", value=name, key="pipeline", remedy=did_you_mean(name, config.phases))
+        elif name in config.pipeline[:place]:
+            yield UsageError("names a phase twice", value=name, key="pipeline", remedy="define a second phase with its own name")
+
+
+def _es(phase: EsPhase, path: str) -> Iterator[UsageError]:
+    population = f"{path}.population"
+    if phase.population == 1 and phase.shaping != "none":
+        expected = f"at least 2: with one member, {phase.shaping} is always 0"
+        yield UsageError("too small to compare members", value=1, expected=expected, key=population)
+    if phase.estimator == "antithetic" and phase.population % 2:
+        remedy = f"{phase.population + 1}, or estimator: one_point"
+        yield UsageError(
+            "antithetic members come in pairs", value=phase.population, expected="an even number", key=population, remedy=remedy
+        )
+
+
+def _lengths(config: Config) -> Iterator[UsageError]:
+    limit = config.model.max_model_len
+    for key, tokens in (("sampling.max_tokens", config.sampling.max_tokens), ("eval.max_tokens", config.eval.max_tokens)):
+        if tokens is not None and tokens >= limit:
+            expected = f"less than model.max_model_len = {limit}"
+            yield UsageError("leaves no room for a prompt", value=tokens, expected=expected, key=key)
