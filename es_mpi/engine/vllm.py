@@ -1,0 +1,146 @@
+"""vLLM inside the rank's own process, its weights rewritten in place for every member."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from es_mpi.config.schema import EngineConfig, ModelConfig
+from es_mpi.engine import vllm_cpu
+from es_mpi.engine.quiet import logging_config, output_to
+from es_mpi.errors import EngineError
+from es_mpi.params.store import MasterStore
+from es_mpi.types import Completion, Member, Prompt, Sampling
+
+PROBE = Member(index=0, seed=0x5EED, sign=1)
+PROBE_SIGMA = 0.5  # as large as weights are, so that a stale copy cannot pass for rounding
+PROBE_TOKENS = 4
+
+
+@dataclass
+class VllmEngine:
+    """One in-process vLLM on this rank's device. `log` receives what vLLM has to say (None: the console)."""
+
+    model: ModelConfig
+    config: EngineConfig
+    store: MasterStore
+    log: Path | None = None
+    version: int = 0
+    _llm: Any = field(default=None, init=False, repr=False)
+    _weights: Any = field(default=None, init=False, repr=False)
+    _stop_ids: frozenset[int] = field(default=frozenset(), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._environment()
+        try:
+            with output_to(self.log):
+                self._start()
+                self._self_test()
+        except (RuntimeError, ValueError, OSError, ImportError) as error:
+            where = f"; its log: {self.log}" if self.log else ""
+            raise EngineError(f"vLLM did not start: {type(error).__name__}: {error}{where}") from error
+
+    def load(self, member: Member | None, sigma: float = 0.0) -> int:
+        self.version += 1
+        self._weights.write(member, sigma)
+        if self.config.prefix_caching and not self._llm.reset_prefix_cache():
+            raise EngineError("vLLM refused to reset its prefix cache: blocks are still in use after generation ended")
+        return self.version
+
+    def generate(self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int]) -> list[Completion]:
+        from vllm import SamplingParams, TokensPrompt
+
+        version = self.version
+        common = {
+            "max_tokens": sampling.max_tokens, "temperature": sampling.temperature, "top_p": sampling.top_p,
+            "stop": list(sampling.stop) or None,
+        }
+        params = [SamplingParams(seed=None if sampling.temperature == 0 else seed, **common) for seed in seeds]
+        inputs = [TokensPrompt(prompt_token_ids=list(p.token_ids)) for p in prompts]
+        outputs = self._llm.generate(inputs, params, use_tqdm=False)
+        if len(outputs) != len(prompts) or self.version != version:
+            raise EngineError(f"asked for {len(prompts)} responses of version {version}, got {len(outputs)} of {self.version}")
+        return [
+            Completion(prompt.id, o.text, tuple(o.token_ids), o.finish_reason == "length", version)
+            for prompt, o in zip(prompts, (output.outputs[0] for output in outputs), strict=True)
+        ]
+
+    def prompt_logprobs(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Log-probability of every token of each sequence but its first, given those before it."""
+        from vllm import SamplingParams, TokensPrompt
+
+        params = SamplingParams(max_tokens=1, temperature=0.0, prompt_logprobs=0)
+        inputs = [TokensPrompt(prompt_token_ids=list(s)) for s in sequences]
+        outputs = self._llm.generate(inputs, params, use_tqdm=False)
+        return [
+            [entry[token].logprob for token, entry in zip(sequence[1:], output.prompt_logprobs[1:], strict=True)]
+            for sequence, output in zip(sequences, outputs, strict=True)
+        ]
+
+    def close(self) -> None:
+        """Stop the engine and give its memory back."""
+        if self._llm is not None:
+            self._llm.llm_engine.engine_core.shutdown()
+            self._llm = self._weights = None
+
+    def _environment(self) -> None:
+        """What vLLM reads from the environment; set before its first import in this process."""
+        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+        os.environ["VLLM_NO_USAGE_STATS"] = "1"
+        os.environ.setdefault("VLLM_LOGGING_LEVEL", "INFO" if self.config.verbose else "WARNING")
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+        if self.log is not None:
+            os.environ["VLLM_LOGGING_CONFIG_PATH"] = str(logging_config(self.log))
+        vllm_cpu.prepare_environment(self.config.deterministic)
+
+    def _start(self) -> None:
+        import torch
+        from vllm import LLM
+        from vllm.platforms import current_platform
+
+        from es_mpi.engine import vllm_weights
+
+        on_cpu = current_platform.is_cpu()
+        if on_cpu:
+            torch.set_num_threads(self.store.threads)
+            if self.config.deterministic:
+                vllm_cpu.pad_single_rows()
+        self._weights = vllm_weights.WeightMap(self.store, getattr(torch, self.model.dtype))
+        vllm_weights.register_loader(self._weights)
+        self._llm = LLM(**self._arguments(on_cpu))
+        self._llm.collective_rpc(lambda worker: self._weights.bind(worker.model_runner.model))
+
+    def _arguments(self, on_cpu: bool) -> dict[str, Any]:
+        gib = self.config.kv_cache_gib or (vllm_cpu.KV_CACHE_GIB if on_cpu else None)
+        eager = self.config.enforce_eager if self.config.enforce_eager is not None else on_cpu
+        block = self.config.block_size or (vllm_cpu.BLOCK_SIZE if on_cpu and self.config.prefix_caching else None)
+        arguments: dict[str, Any] = {
+            "model": str(self.store.layout.folder), "load_format": "es_mpi", "dtype": self.model.dtype,
+            "max_model_len": self.model.max_model_len, "max_num_seqs": self.config.max_num_seqs, "seed": 0,
+            "enforce_eager": eager, "enable_prefix_caching": self.config.prefix_caching,
+            "enable_chunked_prefill": False if on_cpu else None,  # a seeded request that is chunked crashes on a CPU
+            "max_num_batched_tokens": self.config.max_num_batched_tokens, "disable_log_stats": True,
+            "gpu_memory_utilization": self.config.gpu_memory_utilization, "block_size": block,
+            "kv_cache_memory_bytes": int(gib * 2**30) if gib else None,
+        }
+        return {name: value for name, value in arguments.items() if value is not None}
+
+    def _self_test(self) -> None:
+        """A perturbation must reach every engine tensor, change what the engine computes, and leave no trace in the
+        centre: tensors compared one by one, then log-probabilities before and after."""
+        probe = [list(range(1, 1 + PROBE_TOKENS))]
+        self.load(None)
+        before = self.prompt_logprobs(probe)
+        self.load(PROBE, PROBE_SIGMA)
+        wrong, changed = self._weights.mismatches(PROBE, PROBE_SIGMA), self.prompt_logprobs(probe)
+        self.load(None)
+        wrong += self._weights.mismatches(None, 0.0)
+        if wrong:
+            raise EngineError(f"weights written into vLLM did not arrive in {len(wrong)} tensors, first: {wrong[:3]}")
+        if changed == before:
+            raise EngineError("a perturbation of every weight left vLLM's log-probabilities unchanged")
+        if self.prompt_logprobs(probe) != before:
+            raise EngineError("vLLM does not compute the same log-probabilities after the centre was written back")

@@ -1,0 +1,82 @@
+"""Read the weights of a Hugging Face folder into the flat fp32 master, and write a master back as such a folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import serialize_file
+
+from es_mpi.noise import native
+from es_mpi.params.layout import FLOATS, Layout, TensorSpec
+
+SHARD_BYTES = 2 << 30  # one shard is held in memory while it is written
+STORED = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
+SPELLED = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+SKIPPED = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".msgpack", ".h5", ".onnx"}
+
+
+def load_master(layout: Layout, master: NDArray[np.float32]) -> None:
+    """Fill `master` [layout.elements] with the folder's weights, exactly widened; padding is zero."""
+    end = 0
+    for spec in layout.tensors:
+        master[end : spec.offset] = 0.0
+        end = spec.offset + spec.size
+        stored = np.memmap(layout.folder / spec.file, STORED[spec.dtype], "r", spec.position, (spec.size,))
+        if spec.dtype == "BF16":
+            np.left_shift(stored, 16, out=master[spec.offset : end].view(np.uint32), dtype=np.uint32)
+        else:
+            master[spec.offset : end] = stored
+    master[end:] = 0.0
+
+
+def encode(master: NDArray[np.float32], spec: TensorSpec) -> NDArray[np.generic]:
+    """One tensor of the master rounded (to nearest, ties to even) to the dtype its checkpoint stores."""
+    out = np.empty(spec.size, STORED[spec.dtype])
+    native.perturb(out, master[spec.offset : spec.offset + spec.size], 0, 0.0, start=spec.offset)
+    return out
+
+
+def save_folder(layout: Layout, master: NDArray[np.float32], out: Path) -> None:
+    """Write `master` as a model folder that transformers and vLLM load unchanged: same names, dtypes, config, tokenizer.
+
+    Raises OSError as the file system does; the caller owns the atomicity of the folder.
+    """
+    for file in sorted(layout.folder.iterdir()):
+        if file.is_file() and file.suffix not in SKIPPED and not file.name.endswith(".index.json"):
+            shutil.copyfile(file, out / file.name)
+    shards = _shards(layout)
+    names = ["model.safetensors"] if len(shards) == 1 else [
+        f"model-{i + 1:05d}-of-{len(shards):05d}.safetensors" for i in range(len(shards))
+    ]
+    for name, shard in zip(names, shards, strict=True):
+        entries = {
+            t.name: {"dtype": SPELLED[t.dtype], "shape": list(t.shape), "data": encode(master, t).tobytes()} for t in shard
+        }
+        serialize_file(entries, str(out / name), {"format": "pt"})
+    if len(shards) > 1:
+        weight_map = {t.name: name for name, shard in zip(names, shards, strict=True) for t in shard}
+        total = sum(t.size * FLOATS[t.dtype] for t in layout.tensors)
+        index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+        (out / "model.safetensors.index.json").write_text(json.dumps(index, indent=2), encoding="utf-8")
+
+
+def folder_bytes(layout: Layout) -> int:
+    """What `save_folder` writes, in bytes, but for the small files."""
+    return sum(t.size * FLOATS[t.dtype] for t in layout.tensors)
+
+
+def _shards(layout: Layout) -> list[list[TensorSpec]]:
+    shards: list[list[TensorSpec]] = [[]]
+    filled = 0
+    for spec in layout.tensors:
+        size = spec.size * FLOATS[spec.dtype]
+        if shards[-1] and filled + size > SHARD_BYTES:
+            shards.append([])
+            filled = 0
+        shards[-1].append(spec)
+        filled += size
+    return shards
