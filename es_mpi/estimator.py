@@ -97,18 +97,17 @@ def estimate(
     if estimator == "antithetic":
         ok = np.repeat(ok.reshape(-1, 2).all(axis=1), 2)
     valid = np.flatnonzero(ok)
-    if len(valid) < max(2, math.ceil(min_valid * len(population))):
-        failed = [i for i in range(len(population)) if not ok[i]]
+    if len(valid) < min_valid * len(population):
         raise TooFewMembers(
-            f"{len(valid)} of {len(population)} members could be evaluated, min_valid asks for {min_valid:.0%} (and 2); "
-            f"members dropped: {failed}. The ranks' logs name each failure."
+            f"{len(valid)} of {len(population)} members could be evaluated, min_valid asks for {min_valid:.0%}; "
+            f"members dropped: {np.flatnonzero(~ok).tolist()}. The ranks' logs say why."
         )
     kept = rewards[valid]
     if estimator == "antithetic":
         weights, directions = shape_pairs(kept[0::2], kept[1::2], shaping), valid[0::2]
     else:
         weights, directions = shape(kept, shaping), valid
-    coefficients = np.float32(alpha / len(weights) * weights) if len(weights) else np.zeros(0, np.float32)
+    coefficients = (alpha / len(weights) * weights).astype(np.float32)
     degenerate = not np.any(weights)
     terms = tuple(UpdateTerm(population[i].seed, float(c)) for i, c in zip(directions, coefficients, strict=True))
     return Estimate(() if degenerate else terms, tuple(map(int, valid)), float(kept.mean()), float(kept.std()), degenerate)

@@ -8,14 +8,12 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import serialize_file
 
 from es_mpi.noise import native
 from es_mpi.params.layout import FLOATS, Layout, TensorSpec
 
-SHARD_BYTES = 2 << 30  # one shard is held in memory while it is written
+SHARD_BYTES = 4 << 30
 STORED = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
-SPELLED = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 SKIPPED = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".msgpack", ".h5", ".onnx"}
 
 
@@ -53,10 +51,7 @@ def save_folder(layout: Layout, master: NDArray[np.float32], out: Path) -> None:
         f"model-{i + 1:05d}-of-{len(shards):05d}.safetensors" for i in range(len(shards))
     ]
     for name, shard in zip(names, shards, strict=True):
-        entries = {
-            t.name: {"dtype": SPELLED[t.dtype], "shape": list(t.shape), "data": encode(master, t).tobytes()} for t in shard
-        }
-        serialize_file(entries, str(out / name), {"format": "pt"})
+        _write_shard(shard, master, out / name)
     if len(shards) > 1:
         weight_map = {t.name: name for name, shard in zip(names, shards, strict=True) for t in shard}
         total = sum(t.size * FLOATS[t.dtype] for t in layout.tensors)
@@ -67,6 +62,21 @@ def save_folder(layout: Layout, master: NDArray[np.float32], out: Path) -> None:
 def folder_bytes(layout: Layout) -> int:
     """What `save_folder` writes, in bytes, but for the small files."""
     return sum(t.size * FLOATS[t.dtype] for t in layout.tensors)
+
+
+def _write_shard(shard: list[TensorSpec], master: NDArray[np.float32], path: Path) -> None:
+    """One safetensors file, tensor by tensor: no more than one of them is in memory."""
+    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for spec in shard:
+        begin, end = end, end + spec.size * FLOATS[spec.dtype]
+        header[spec.name] = {"dtype": spec.dtype, "shape": list(spec.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # data starts at a multiple of 8
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for spec in shard:
+            encode(master, spec).tofile(file)
 
 
 def _shards(layout: Layout) -> list[list[TensorSpec]]:

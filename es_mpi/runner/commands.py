@@ -1,0 +1,166 @@
+"""train, resume and replay: how a run is opened, and the one place where its parts are put together."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import es_mpi
+from es_mpi.checkpoint.folder import clean, require_space
+from es_mpi.checkpoint.journal import Journal, read_journal
+from es_mpi.checkpoint.run_folder import RunFolder
+from es_mpi.comm import open_comm
+from es_mpi.comm.agree import agree_errors, agree_fields
+from es_mpi.comm.guard import run_guarded
+from es_mpi.comm.port import Comm
+from es_mpi.config.identity import diff_relevant
+from es_mpi.config.load import load_config, load_resolved, to_yaml
+from es_mpi.config.schema import Config
+from es_mpi.engine.device import choose_device
+from es_mpi.engine.open import open_engine
+from es_mpi.errors import EXIT_OK, UsageError
+from es_mpi.monitoring.monitor import Monitor, open_monitor
+from es_mpi.params.hf_folder import folder_bytes, save_folder
+from es_mpi.params.layout import read_layout
+from es_mpi.params.source import resolve
+from es_mpi.params.store import MasterStore
+from es_mpi.runner.prepare import Prepared, facts, prepare, threads
+from es_mpi.runner.restore import Record, replay_terms, restore, upto
+from es_mpi.runner.session import Session
+
+T = TypeVar("T")
+
+
+def train(config_path: str, overrides: Sequence[str] = ()) -> int:
+    """Start a new run. Returns the exit code; every error of the input is found before anything is written."""
+
+    def work(comm: Comm) -> int:
+        def check() -> Prepared:
+            config = load_config(config_path, overrides)
+            folder = RunFolder(Path(config.run.dir) / config.run.name)
+            folder.refuse_existing()
+            return prepare(config, folder)
+
+        prepared = _stage(comm, check)
+        agree_fields(comm, "the start of the run", facts(prepared))
+        _stage(comm, lambda: prepared.folder.create(to_yaml(prepared.config)) if comm.rank == 0 else None)
+        return _attempt(comm, prepared, [])
+
+    return _guarded(work)
+
+
+def resume(run_dir: str, overrides: Sequence[str] = (), force: Sequence[str] = ()) -> int:
+    """Continue a run on any number of ranks. Keys that change results are refused unless `force` names them."""
+
+    def work(comm: Comm) -> int:
+        folder = RunFolder(Path(run_dir))
+
+        def check() -> tuple[Prepared, list[Record]]:
+            folder.require()
+            config = load_resolved(run_dir, overrides)
+            _refuse_changes(load_resolved(run_dir), config, force)
+            return prepare(config, folder), list(read_journal(folder.journal)) if folder.journal.exists() else []
+
+        prepared, records = _stage(comm, check)
+        agree_fields(comm, "the resumed run", {**facts(prepared), "recorded steps": str(len(records))})
+        return _attempt(comm, prepared, records)
+
+    return _guarded(work)
+
+
+def replay(run_dir: str, step: int, out: str) -> int:
+    """Rebuild the weights of one recorded step as a model folder, from the base model and the journal alone."""
+    folder, target = RunFolder(Path(run_dir)), Path(out)
+    folder.require()
+    config = load_resolved(run_dir)
+    records = upto(read_journal(folder.journal), step)
+    if target.exists():
+        raise UsageError("the output folder exists", value=out, key="--out", remedy="name a folder that does not exist")
+    layout = read_layout(resolve(config.model.path), config.model.include, config.model.exclude)
+    require_space(target, folder_bytes(layout), key="--out")
+    store = MasterStore(layout, threads(config))
+    replay_terms(store, records)
+    target.mkdir(parents=True)
+    save_folder(layout, store.master, target)
+    print(f"step {step} of {folder.path}: digest {store.digest()}, written to {target}")
+    return EXIT_OK
+
+
+def _guarded(work: Callable[[Comm], int]) -> int:
+    comm = open_comm()
+    return run_guarded(comm, lambda: work(comm))
+
+
+def _stage(comm: Comm, work: Callable[[], T]) -> T:
+    """One step of the start-up on all ranks: if any of them meets bad input, all stop with all messages at once."""
+    error: UsageError | None = None
+    try:
+        result = work()
+    except UsageError as caught:
+        error = caught
+    agree_errors(comm, error)
+    return result
+
+
+def _attempt(comm: Comm, prepared: Prepared, records: Sequence[Record]) -> int:
+    """From the engine's start to the end of the run, or to the next interruption."""
+    config, folder = prepared.config, prepared.folder
+    comm.deadline_s = config.comm.deadline_s
+    number = folder.open_attempt() if comm.rank == 0 else 0
+    attempt = int(comm.broadcast("attempt number", str(number).encode() if comm.rank == 0 else None))
+    log = folder.rank_log(attempt, comm.rank)
+    note = _note_to(log)
+    monitor = open_monitor(
+        comm.rank, folder, console=config.monitor.console, tensorboard=config.monitor.tensorboard,
+        total=prepared.total, resume_step=len(records) if records else None,
+    )
+    journal = Journal(folder.journal) if comm.rank == 0 else None
+    if comm.rank == 0:
+        clean(folder.path)
+    choose_device(os.environ)
+    began = time.perf_counter()
+    store = MasterStore(prepared.layout, threads(config))
+    for text in restore(store, folder, records):
+        monitor.warn(text)
+    engine = open_engine(config, store, log)
+    _announce(comm, monitor, prepared, len(records), time.perf_counter() - began, log)
+    session = Session(comm, prepared, engine, monitor, journal, note, done=len(records), digest=store.digest())
+    try:
+        return session.run()
+    finally:
+        monitor.close()
+        engine.close()
+        if journal:
+            journal.close()
+
+
+def _announce(comm: Comm, monitor: Monitor, prepared: Prepared, done: int, seconds: float, log: Path) -> None:
+    config = prepared.config
+    monitor.note(
+        f"es_mpi {es_mpi.__version__}: {config.model.path}, {prepared.layout.parameters / 1e6:.1f} M parameters, "
+        f"{comm.size} rank(s) with {threads(config)} thread(s), engine ready in {seconds:.1f} s"
+    )
+    monitor.note(f"run folder {prepared.folder.path}, engine log {log}")
+    if done:
+        monitor.note(f"continuing after step {done} of {prepared.total}")
+
+
+def _refuse_changes(old: Config, new: Config, force: Sequence[str]) -> None:
+    changed = [key for key in diff_relevant(old, new) if key not in force]
+    if changed:
+        raise UsageError(
+            f"a resumed run cannot change what decides its results: {', '.join(changed)}",
+            expected="only keys that change speed, display or folders",
+            remedy=f"start a new run, or insist: --force {' --force '.join(changed)}",
+        )
+
+
+def _note_to(log: Path) -> Callable[[str], None]:
+    def note(text: str) -> None:
+        with log.open("a", encoding="utf-8") as file:
+            file.write(text + "\n")
+
+    return note

@@ -1,0 +1,158 @@
+"""Everything that can be wrong is found here, on every rank, before a folder is made or an engine started."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import es_mpi
+from es_mpi.checkpoint.folder import require_space
+from es_mpi.checkpoint.run_folder import RunFolder
+from es_mpi.comm.launcher import detect
+from es_mpi.config.identity import relevant
+from es_mpi.config.schema import Config
+from es_mpi.evaluation.evaluator import EvalSet
+from es_mpi.grading.registry import Grader, make_grader
+from es_mpi.noise import native
+from es_mpi.params.hf_folder import folder_bytes
+from es_mpi.params.layout import Layout, read_layout
+from es_mpi.params.source import resolve
+from es_mpi.tasks.base import Task
+from es_mpi.tasks.batches import Batches
+from es_mpi.tasks.prompts import Tokenizer, encode_prompts, load_tokenizer
+from es_mpi.tasks.registry import make_task
+from es_mpi.types import Prompt, Sampling
+
+MASTER_BYTES = 4  # a parameter in a checkpoint's fp32 master, beside the model folder
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A checked run: the config and all that was read from files for it."""
+
+    config: Config
+    folder: RunFolder
+    layout: Layout
+    batches: Batches
+    grader: Grader
+    sampling: Sampling
+    evalsets: tuple[EvalSet, ...]
+
+    @property
+    def total(self) -> int:
+        """Updates of the whole pipeline."""
+        return sum(self.config.phases[name].updates for name in self.config.pipeline)
+
+    def schedule(self) -> list[str]:
+        """The phase of every update, by name."""
+        return [name for name in self.config.pipeline for _ in range(self.config.phases[name].updates)]
+
+
+def prepare(config: Config, folder: RunFolder) -> Prepared:
+    """Read and check the model's headers, the data, the tokenizer and every prompt. Raises UsageError."""
+    layout = read_layout(resolve(config.model.path), config.model.include, config.model.exclude)
+    tokenizer = _tokenizer(config, layout)
+    task = make_task(
+        config.task.name, train=config.task.train, heldout=config.task.heldout, system=config.task.system,
+        options=config.task.options,
+    )
+    problems = task.problems("train")[: config.task.train_size]
+    if config.task.batch_size > len(problems):
+        raise UsageError(
+            "a batch is larger than the training data", value=config.task.batch_size, key="task.batch_size",
+            expected=f"at most {len(problems)}, the problems of {config.task.train or task.name}",
+        )
+    prompts = encode_prompts(
+        tokenizer, task, problems, max_model_len=config.model.max_model_len, max_tokens=config.sampling.max_tokens
+    )
+    prepared = Prepared(
+        config=config,
+        folder=folder,
+        layout=layout,
+        batches=Batches(problems, prompts, config.task.batch_size, config.run.seed),
+        grader=make_grader(config.task.reward or task.reward),
+        sampling=Sampling(config.sampling.temperature, config.sampling.top_p, config.sampling.max_tokens, task.stop),
+        evalsets=tuple(_evalset(config, task, name, tokenizer) for name in config.eval.tasks or (task.name,)),
+    )
+    _check_space(prepared)
+    return prepared
+
+
+def facts(prepared: Prepared) -> Mapping[str, str]:
+    """What must be equal on all ranks before the first step: names that a user can act on, and hashes of the rest."""
+    return {
+        **relevant(prepared.config),
+        "es_mpi version": es_mpi.__version__,
+        "run folder": str(prepared.folder.path),
+        "noise hash": native.noise_hash(),
+        "machine": platform.machine(),
+        "model tensors": prepared.layout.fingerprint(),
+        "model file sizes": _sizes(prepared.layout),
+        "training prompts": _hash(prepared.batches.prompts),
+        "evaluation prompts": _hash([prompt for evalset in prepared.evalsets for prompt in evalset.prompts]),
+    }
+
+
+def threads(config: Config) -> int:
+    """Threads of this rank: `engine.threads`, or its share of the cores that it may run on.
+
+    A rank that its launcher bound has those cores for itself; ranks that all may use every core share them.
+    """
+    if config.engine.threads:
+        return config.engine.threads
+    cores = len(os.sched_getaffinity(0))
+    launch = detect(os.environ)
+    local = launch.local_size if launch and launch.local_size else 1
+    return max(1, cores // local) if cores == os.cpu_count() else cores
+
+
+def checkpoint_bytes(layout: Layout) -> int:
+    """What one checkpoint takes on disk: the model folder and the exact fp32 master."""
+    return folder_bytes(layout) + MASTER_BYTES * layout.elements
+
+
+def _tokenizer(config: Config, layout: Layout) -> Tokenizer:
+    if config.engine.kind == "toy":
+        from es_mpi.engine.toy import ToyTokenizer
+
+        return ToyTokenizer()
+    return load_tokenizer(str(layout.folder))
+
+
+def _evalset(config: Config, training: Task, name: str, tokenizer: Tokenizer) -> EvalSet:
+    """Held-out problems of a task: the training task's own, or another built-in task with its default options."""
+    task = training if name in (training.name, config.task.name) else make_task(name)
+    problems = task.problems("heldout")[: config.task.heldout_size][: config.eval.problems]
+    prompts = encode_prompts(
+        tokenizer, task, problems, max_model_len=config.model.max_model_len, max_tokens=eval_tokens(config)
+    )
+    reward = config.task.reward if task is training and config.task.reward else task.reward
+    return EvalSet(task.name, problems, prompts, task.stop, make_grader(reward))
+
+
+def eval_tokens(config: Config) -> int:
+    """The longest response in an evaluation."""
+    return config.eval.max_tokens or config.sampling.max_tokens
+
+
+def _check_space(prepared: Prepared) -> None:
+    """Room for the checkpoints that will stand at once (one more than `keep` while one is written)."""
+    every = prepared.config.checkpoint.every
+    made = 1 + (prepared.total - 1) // every if every else 1
+    standing = min(prepared.config.checkpoint.keep + 1, made)
+    require_space(prepared.folder.path, standing * checkpoint_bytes(prepared.layout), key="run.dir")
+
+
+def _sizes(layout: Layout) -> str:
+    files = sorted({spec.file for spec in layout.tensors})
+    return ", ".join(f"{file}: {(layout.folder / file).stat().st_size}" for file in files)
+
+
+def _hash(prompts: Sequence[Prompt]) -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    for prompt in prompts:
+        digest.update(f"{prompt.id}:{prompt.token_ids};".encode())
+    return digest.hexdigest()

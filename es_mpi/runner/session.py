@@ -1,0 +1,124 @@
+"""The main loop of a run, on every rank."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import FrameType
+
+from es_mpi.checkpoint.folder import prune, write_checkpoint
+from es_mpi.checkpoint.journal import Journal
+from es_mpi.checkpoint.run_folder import write_json
+from es_mpi.checkpoint.weights import writer
+from es_mpi.comm.agree import any_rank
+from es_mpi.comm.faults import agreed
+from es_mpi.comm.port import Comm
+from es_mpi.config.schema import EsPhase
+from es_mpi.engine.port import Engine
+from es_mpi.errors import EXIT_OK, TryAgain
+from es_mpi.estimator import TooFewMembers
+from es_mpi.evaluation.evaluator import evaluate
+from es_mpi.monitoring.monitor import Monitor
+from es_mpi.phases.context import RunContext, StepReport
+from es_mpi.phases.es import es_step
+from es_mpi.runner.prepare import Prepared, eval_tokens
+from es_mpi.runner.summary import before_after, summary
+
+STEP: Mapping[str, Callable[[RunContext, str, EsPhase, int], StepReport]] = {"es": es_step}
+
+
+@dataclass
+class Session:
+    """One attempt at a run: `journal` is None on all ranks but 0, `done` counts the steps that exist."""
+
+    comm: Comm
+    prepared: Prepared
+    engine: Engine
+    monitor: Monitor
+    journal: Journal | None
+    note: Callable[[str], None]
+    done: int = 0
+    digest: str = ""
+    _began: float = field(default_factory=time.monotonic)
+    _stop: bool = False
+
+    def run(self) -> int:
+        """All steps that are left, with evaluations and checkpoints where they are due. Returns the exit code.
+
+        Raises an agreed TryAgain when a signal asked for an early end: the last step is saved then.
+        """
+        self._listen()
+        config, schedule = self.prepared.config, self.prepared.schedule()
+        context = self._context()
+        if self.done == 0 and config.eval.before:
+            self._evaluate()
+        for step in range(self.done, len(schedule)):
+            name = schedule[step]
+            report = self._step(context, name, step)
+            self.done, self.digest = step + 1, report.record["digest"]
+            if self.journal:
+                self.journal.append(report.record)  # from here on the step exists
+            self.monitor.log(self.done, report.metrics, name)
+            last = self.done == len(schedule)
+            if (config.eval.every and self.done % config.eval.every == 0 and not last) or (last and config.eval.after):
+                self._evaluate()
+            stop = any_rank(self.comm, "stop requests", self._stop)
+            if last or stop or (config.checkpoint.every and self.done % config.checkpoint.every == 0):
+                self._save(name)
+            if stop and not last:
+                raise agreed(TryAgain, self._farewell(), silent=self.comm.rank != 0)
+        self._finish()
+        return EXIT_OK
+
+    def _context(self) -> RunContext:
+        p = self.prepared
+        return RunContext(p.config.run.seed, self.comm, self.engine, p.batches, p.grader, p.sampling, self.note)
+
+    def _step(self, context: RunContext, name: str, step: int) -> StepReport:
+        phase = self.prepared.config.phases[name]
+        try:
+            return STEP[phase.kind](context, name, phase, step)
+        except TooFewMembers as error:  # the same table on every rank, so every rank is here
+            raise agreed(TooFewMembers, str(error), silent=self.comm.rank != 0) from error
+
+    def _evaluate(self) -> None:
+        began = time.perf_counter()
+        config = self.prepared.config
+        values: dict[str, float] = {}
+        for evalset in self.prepared.evalsets:
+            result = evaluate(self.comm, self.engine, evalset, config.eval, eval_tokens(config), config.run.seed)
+            if result is not None:
+                self.prepared.folder.write_samples(result.task, self.done, result.rows)
+                values |= result.tags()
+        values["time/eval"] = time.perf_counter() - began
+        self.monitor.log(self.done, values)
+
+    def _save(self, phase: str) -> None:
+        """Rank 0 writes; the others wait at the next exchange."""
+        if self.comm.rank == 0:
+            began = time.perf_counter()
+            folder = self.prepared.folder.path
+            write_checkpoint(folder, self.done, writer(self.engine.store), {"phase": phase, "digest": self.digest})
+            prune(folder, self.prepared.config.checkpoint.keep)
+            self.monitor.log(self.done, {"time/save": time.perf_counter() - began})
+        self.comm.barrier(f"checkpoint of step {self.done}")
+
+    def _finish(self) -> None:
+        if self.comm.rank == 0:
+            seconds = time.monotonic() - self._began
+            write_json(self.prepared.folder.summary, summary(self.prepared, self.done, self.digest, seconds, self.comm.size))
+            self.monitor.before_after(before_after(self.prepared.folder, self.done))
+
+    def _farewell(self) -> str:
+        return f"stopped by a signal after step {self.done}, which is saved\n  continue  es-mpi resume {self.prepared.folder.path}"
+
+    def _listen(self) -> None:
+        """SIGTERM and SIGUSR1 (what schedulers send before they kill) end the run after the step."""
+
+        def request(number: int, frame: FrameType | None) -> None:
+            self._stop = True
+
+        for number in (signal.SIGTERM, signal.SIGUSR1):
+            signal.signal(number, request)
