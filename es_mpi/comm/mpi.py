@@ -1,0 +1,119 @@
+"""The `Comm` over MPI: the only file that imports mpi4py, and itself imported only by `open_comm` under a launcher.
+
+MPI is initialised and finalised here, never by mpi4py: its own finaliser at interpreter exit would wait for ever when one rank
+leaves early.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import socket
+import time
+from collections.abc import Iterator
+from typing import NoReturn
+
+import mpi4py
+
+from es_mpi.comm.exchange import PeerComm
+from es_mpi.comm.faults import RanksMissing, last_words, name_ranks
+from es_mpi.comm.launcher import Launch, check_world
+from es_mpi.errors import UsageError
+
+mpi4py.rc.initialize = False
+mpi4py.rc.finalize = False
+from mpi4py import MPI  # noqa: E402  (reads the two settings)
+
+_STDERR = 2
+_READING_S = 0.2  # a launcher drops what it has not yet read of stderr when the abort reaches it by another way (seen with MPICH)
+_TAG = 1  # one tag: MPI keeps the order of messages between two ranks, and the header tells them apart
+
+
+def open_mpi(launch: Launch, deadline_s: float) -> MpiComm:
+    """Initialise MPI and return the communicator of all ranks. Raises UsageError when MPI sees fewer ranks than `launch`."""
+    with _ends_in(deadline_s):
+        if not MPI.Is_initialized():
+            MPI.Init_thread(MPI.THREAD_FUNNELED)  # the engine and the graders have threads; only the main thread calls MPI
+        try:
+            check_world(launch, MPI.COMM_WORLD.Get_size())
+        except UsageError:
+            MPI.Finalize()
+            raise
+        comm = MPI.COMM_WORLD.Dup()
+    comm.Set_errhandler(MPI.ERRORS_RETURN)
+    return MpiComm(comm, deadline_s)
+
+
+class MpiComm(PeerComm):
+    """Ranks that exchange non-blocking messages over `comm`, which no other code may use."""
+
+    def __init__(self, comm: MPI.Intracomm, deadline_s: float) -> None:
+        self._comm = comm
+        # Requests under way stay referenced here, also when an exchange ends in an error: MPI still uses their buffers.
+        self._outbox: list[tuple[int, MPI.Request]] = []
+        self._inbox: dict[int, tuple[MPI.Request, bytearray]] = {}
+        super().__init__(comm.Get_rank(), comm.Get_size(), socket.gethostname(), deadline_s)
+
+    def _post(self, peer: int, message: bytes) -> None:
+        with self._naming(peer):
+            self._outbox.append((peer, self._comm.Isend([message, MPI.BYTE], dest=peer, tag=_TAG)))
+
+    def _unsent(self) -> set[int]:
+        self._outbox = [(peer, request) for peer, request in self._outbox if not self._done(peer, request)]
+        return {peer for peer, _ in self._outbox}
+
+    def _take(self, peer: int) -> bytes | None:
+        if peer not in self._inbox and not self._start_receive(peer):
+            return None
+        request, buffer = self._inbox[peer]
+        if not self._done(peer, request):
+            return None
+        del self._inbox[peer]
+        return bytes(buffer)
+
+    def _start_receive(self, peer: int) -> bool:
+        status = MPI.Status()
+        with self._naming(peer):
+            message = self._comm.Improbe(source=peer, tag=_TAG, status=status)
+            if message is None:
+                return False
+            buffer = bytearray(status.Get_count(MPI.BYTE))
+            self._inbox[peer] = (message.Irecv([buffer, MPI.BYTE]), buffer)
+            return True
+
+    def _done(self, peer: int, request: MPI.Request) -> bool:
+        with self._naming(peer):
+            return request.Test()
+
+    @contextlib.contextmanager
+    def _naming(self, peer: int) -> Iterator[None]:
+        try:
+            yield
+        except MPI.Exception as error:
+            raise RanksMissing(f"{name_ranks([peer], self.hosts)} cannot be reached: {error}", [peer]) from error
+
+    def abort(self, exit_code: int, reason: str) -> NoReturn:
+        last_words(self.rank, self.host, reason)
+        time.sleep(_READING_S)
+        MPI.COMM_WORLD.Abort(exit_code)
+        os._exit(exit_code)  # should a broken MPI return
+
+    def close(self) -> None:
+        self.barrier("end of the job")
+        with _ends_in(self.deadline_s):
+            self._comm.Free()
+            MPI.Finalize()
+
+
+@contextlib.contextmanager
+def _ends_in(deadline_s: float) -> Iterator[None]:
+    """End the process (exit status 1, with the stack) if MPI_Init or MPI_Finalize lasts longer.
+
+    Both wait for the other ranks while they hold the interpreter lock, so neither a Python thread nor a signal handler could.
+    """
+    faulthandler.dump_traceback_later(deadline_s, exit=True, file=_STDERR)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()

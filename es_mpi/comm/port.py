@@ -1,0 +1,50 @@
+"""The port through which ranks meet: five exchanges, each a named wait with a deadline."""
+
+from __future__ import annotations
+
+from typing import NoReturn, Protocol
+
+
+class Comm(Protocol):
+    """The ranks of one job. All ranks call the same exchanges in the same order with the same `what`.
+
+    `what` names the wait ("merge scores") and travels with every message: ranks that are in different places stop with
+    `Divergence` and both names. An exchange that is not complete after `deadline_s` raises `RanksMissing` (exit code 75),
+    which names the wait, the seconds, and the ranks and hosts that did not arrive. The clock starts anew with each exchange.
+
+    rank, size   this rank (0 <= rank < size) and the number of ranks
+    host, hosts  this rank's host name, and every rank's by rank
+    deadline_s   seconds an exchange may last; may be set at any time, and counts from the next exchange on
+    bytes_sent   payload bytes this rank has handed to other ranks so far, each payload counted once, headers excluded
+    """
+
+    rank: int
+    size: int
+    host: str
+    hosts: list[str]
+    deadline_s: float
+    bytes_sent: int
+
+    def allgather(self, what: str, payload: bytes) -> list[bytes]:
+        """Every rank's payload, in rank order, on every rank. Payloads may differ in length."""
+        ...
+
+    def gather(self, what: str, payload: bytes) -> list[bytes] | None:
+        """Every rank's payload, in rank order, on rank 0; None elsewhere. Meant for megabytes."""
+        ...
+
+    def broadcast(self, what: str, payload: bytes | None, root: int = 0) -> bytes:
+        """`root`'s payload on every rank. The other ranks pass None."""
+        ...
+
+    def barrier(self, what: str) -> None:
+        """Return when every rank has arrived."""
+        ...
+
+    def abort(self, exit_code: int, reason: str) -> NoReturn:
+        """Print `rank r on host h: reason` and end the whole job, whatever the other ranks are doing."""
+        ...
+
+    def close(self) -> None:
+        """The orderly end: wait for every rank, then leave. No exchange may follow."""
+        ...
