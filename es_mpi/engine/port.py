@@ -21,6 +21,10 @@ class Engine(Protocol):
         """
         ...
 
+    def drop_caches(self) -> None:
+        """Forget what was computed from earlier prompts. `load` does it by itself."""
+        ...
+
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int]) -> list[Completion]:
         """One response to each prompt, in order. `seeds` (one each, 63-bit) decide sampled tokens; greedy ignores them."""
         ...

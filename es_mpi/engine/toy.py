@@ -51,6 +51,9 @@ class ToyEngine:
         self.version += 1
         return self.version
 
+    def drop_caches(self) -> None:
+        """The toy keeps nothing."""
+
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int]) -> list[Completion]:
         return [self._respond(prompt, sampling, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
 

@@ -46,9 +46,12 @@ class VllmEngine:
     def load(self, member: Member | None, sigma: float = 0.0) -> int:
         self.version += 1
         self._weights.write(member, sigma)
+        self.drop_caches()
+        return self.version
+
+    def drop_caches(self) -> None:
         if self.config.prefix_caching and not self._llm.reset_prefix_cache():
             raise EngineError("vLLM refused to reset its prefix cache: blocks are still in use after generation ended")
-        return self.version
 
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int]) -> list[Completion]:
         from vllm import SamplingParams, TokensPrompt
