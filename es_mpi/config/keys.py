@@ -38,6 +38,11 @@ class Key:
     def _under(self, value: float) -> bool:
         return self.at_most is None or value <= self.at_most
 
+    @property
+    def limited(self) -> bool:
+        """Whether a number is bounded by more than being finite."""
+        return (self.at_least, self.above, self.at_most) != (None, None, None)
+
     def range_text(self) -> str:
         """The admitted range in words, e.g. `above 0, at most 1`."""
         bounds = (("at least", self.at_least), ("above", self.above), ("at most", self.at_most))

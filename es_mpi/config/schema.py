@@ -35,7 +35,7 @@ class ModelConfig:
 @dataclass(frozen=True, kw_only=True)
 class EngineConfig:
     kind: Annotated[
-        Literal["vllm", "toy"], Key("What generates. `toy` has no language model: it shows the trainer in seconds.")
+        Literal["vllm", "toy"], Key("What generates; `toy` is ten logits instead of a language model, to try the trainer itself.")
     ] = "vllm"
     max_num_seqs: Annotated[int, neutral("Responses generated at the same time.", at_least=1)] = 256
     max_num_batched_tokens: Annotated[
@@ -47,9 +47,9 @@ class EngineConfig:
     kv_cache_gib: Annotated[
         float | None, neutral("Size of the KV cache; null means what is free on a GPU, 1 on a CPU.", "GiB", above=0)
     ] = None
-    enforce_eager: Annotated[bool | None, neutral("No graph capture or compilation; null means yes on a CPU, no on a GPU.")] = (
-        None
-    )
+    enforce_eager: Annotated[
+        bool | None, Key("No compilation, which rounds differently; null means yes on a CPU, no on a GPU.")
+    ] = None
     prefix_caching: Annotated[bool, neutral("Reuse what prompts share, within one member.")] = True
     block_size: Annotated[int | None, neutral("KV cache block; null means automatic.", "tokens", at_least=1)] = None
     threads: Annotated[int | None, neutral("Threads of a rank; null means its share of the cores.", at_least=1)] = None

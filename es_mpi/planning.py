@@ -1,0 +1,258 @@
+"""What a run will cost before it starts: memory, messages, responses and rough seconds, and what binds.
+
+Bytes and counts are exact. Seconds are a roofline over the assumptions below: good for comparing settings, not for promises.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from es_mpi.config.schema import Config, EsPhase, EvalConfig
+from es_mpi.errors import UsageError, did_you_mean
+
+GIB = 2**30
+BYTES_PER_MEMBER = 16  # one row of the merged table: member, status, reward
+BYTES_PER_WEIGHT = {"bfloat16": 2, "float16": 2, "float32": 4}
+CPU_KV_GIB = 1.0
+PROCESS_GIB = 1.5  # interpreter, torch and vLLM themselves, resident in every rank
+EVAL_PROBLEMS = 500  # assumed where the config does not limit them
+PERTURB_NS, PACK_NS, UPDATE_NS = (
+    0.35,
+    0.6,
+    0.31,
+)  # a core's time an element: a member's write, a CPU engine's packing, one seed of an update
+ENGINE_STEP_S = 3e-3  # scheduling and sampling of one decode step
+COMPUTE_SHARE, MEMORY_SHARE = 0.35, 0.6  # of a GPU's peaks that an engine reaches
+
+
+@dataclass(frozen=True)
+class Device:
+    """What generates on a rank: FLOP/s and memory bytes/s that an engine reaches, its own memory in GiB (None: the host's)."""
+
+    name: str
+    flops: float
+    bandwidth: float
+    memory_gib: float | None = None
+
+
+def _gpu(name: str, tera_flops: float, tera_bytes: float, gib: float) -> Device:
+    """A GPU by its peaks: dense bf16 TFLOP/s, memory TB/s."""
+    return Device(name, COMPUTE_SHARE * tera_flops * 1e12, MEMORY_SHARE * tera_bytes * 1e12, gib)
+
+
+GPUS = {
+    gpu.name: gpu
+    for gpu in (
+        _gpu("A10", 125, 0.60, 24),
+        _gpu("A100-40", 312, 1.56, 40),
+        _gpu("A100-80", 312, 2.04, 80),
+        _gpu("H100", 989, 3.35, 80),
+        _gpu("H200", 989, 4.80, 141),
+        _gpu("B200", 2250, 8.00, 180),
+        _gpu("L4", 121, 0.30, 24),
+        _gpu("L40S", 362, 0.86, 48),
+        _gpu("RTX4090", 165, 1.01, 24),
+    )
+}
+CORE = Device("CPU core", 0.19e12, 10e9)  # measured with a 135M model on one core with AVX-512 bf16; older cores are slower
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """Parameters, the same with padding, the largest tensor, a tied embedding (0: none) and a token's KV cache in bytes."""
+
+    parameters: int
+    elements: int
+    largest: int
+    tied_embedding: int
+    kv_bytes: int
+
+
+@dataclass(frozen=True)
+class PromptSize:
+    """Mean tokens of a prompt: its own, and those that all prompts of the task begin with."""
+
+    own: float
+    shared: float
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of one rank."""
+
+    master: int
+    engine: int
+    kv_cache: int
+    process: int
+    on_gpu: bool
+
+    @property
+    def gpu(self) -> int:
+        return self.engine + self.kv_cache if self.on_gpu else 0
+
+    @property
+    def host(self) -> int:
+        return self.master + self.engine + self.kv_cache + self.process - self.gpu
+
+
+@dataclass(frozen=True)
+class PhasePlan:
+    """One update of a phase. Seconds are those of the busiest rank; `idle` is what the least busy one waits."""
+
+    name: str
+    updates: int
+    members_per_rank: int
+    responses: int
+    bytes_per_rank: int
+    load_s: float
+    generate_s: float
+    update_s: float
+    idle_s: float
+
+    @property
+    def step_s(self) -> float:
+        return self.load_s + self.generate_s + self.update_s
+
+
+@dataclass(frozen=True)
+class Plan:
+    device: str
+    ranks: int
+    cores_per_rank: int
+    model: ModelSize
+    prompt: PromptSize
+    memory: Memory
+    phases: tuple[PhasePlan, ...]
+    evaluations: int
+    evaluation_s: float
+    concurrent: int
+    binds: str
+    remedy: str
+
+    @property
+    def total_s(self) -> float:
+        return sum(phase.updates * phase.step_s for phase in self.phases) + self.evaluations * self.evaluation_s
+
+
+def find_gpu(name: str) -> Device:
+    """The GPU called `name`; UsageError names the known ones."""
+    for gpu in GPUS.values():
+        if gpu.name.lower() == name.lower():
+            return gpu
+    raise UsageError("no figures for this GPU", value=name, key="--gpu", remedy=did_you_mean(name, GPUS))
+
+
+def evaluations(updates: int, settings: EvalConfig) -> int:
+    """How often a run of `updates` evaluates: before, during (the last update left out) and after."""
+    during = (updates - 1) // settings.every if settings.every and updates else 0
+    return settings.before + during + (settings.after and updates > 0)
+
+
+def kv_bytes(model: Mapping[str, Any], bytes_per_value: int) -> int:
+    """KV cache of one token, from a model's config.json: a key and a value a layer and KV head (0: no attention)."""
+    heads = int(model.get("num_attention_heads") or 0)
+    if not heads:
+        return 0
+    head_dim = int(model.get("head_dim") or int(model["hidden_size"]) // heads)
+    return 2 * int(model["num_hidden_layers"]) * int(model.get("num_key_value_heads") or heads) * head_dim * bytes_per_value
+
+
+def plan(config: Config, model: ModelSize, prompt: PromptSize, ranks: int, gpu: Device | None = None, cores: int = 1) -> Plan:
+    """The cost of `config` on `ranks` ranks, each with a GPU of this kind or else only its `cores` CPU cores."""
+    device = gpu or Device(f"{cores} x {CORE.name}", cores * CORE.flops, cores * CORE.bandwidth)
+    memory = _memory(config, model, gpu)
+    context = prompt.own + prompt.shared + config.sampling.max_tokens
+    fits = int(memory.kv_cache / (context * model.kv_bytes)) if model.kv_bytes else config.engine.max_num_seqs
+    concurrent = max(1, min(config.engine.max_num_seqs, fits))
+    generation = _Generation(model, prompt, device, concurrent, config.engine.prefix_caching)
+    rows = tuple(_phase(name, config.phases[name], config, generation, ranks, cores) for name in config.pipeline)
+    count = evaluations(sum(row.updates for row in rows), config.eval)
+    seconds = _evaluation_seconds(config, generation, ranks)
+    binds, remedy = _what_binds(config, memory, gpu, rows, fits)
+    return Plan(device.name, ranks, cores, model, prompt, memory, rows, count, seconds, concurrent, binds, remedy)
+
+
+@dataclass(frozen=True)
+class _Generation:
+    """Seconds of generation on one device, `concurrent` responses at a time."""
+
+    model: ModelSize
+    prompt: PromptSize
+    device: Device
+    concurrent: int
+    prefix_caching: bool
+
+    def seconds(self, responses: float, tokens: int) -> float:
+        """Prefill and decode of `responses` responses of `tokens` tokens. A decode step reads the weights and the KV
+        cache once and multiplies once for each response."""
+        if not responses:
+            return 0.0
+        shared_once = self.prompt.shared * (1 if self.prefix_caching else responses)
+        flops_a_token = 2 * self.model.parameters
+        prefill = flops_a_token * (self.prompt.own * responses + shared_once) / self.device.flops
+        batch = min(responses, self.concurrent)
+        context = self.prompt.own + self.prompt.shared + tokens / 2
+        read = (flops_a_token + batch * context * self.model.kv_bytes) / self.device.bandwidth  # 2 bytes a parameter
+        step = ENGINE_STEP_S + read + flops_a_token * batch / self.device.flops
+        return prefill + math.ceil(responses / batch) * tokens * step
+
+
+def _memory(config: Config, model: ModelSize, gpu: Device | None) -> Memory:
+    width = BYTES_PER_WEIGHT[config.model.dtype]
+    packed_head = 0 if gpu else model.tied_embedding  # a CPU engine keeps a packed copy of a tied head
+    engine = width * (model.parameters + packed_head + model.largest)
+    if config.engine.kv_cache_gib is not None or gpu is None or gpu.memory_gib is None:
+        cache = int((config.engine.kv_cache_gib or CPU_KV_GIB) * GIB)
+    else:
+        cache = max(0, int(gpu.memory_gib * config.engine.gpu_memory_utilization * GIB) - engine)
+    return Memory(4 * model.elements, engine, cache, int(PROCESS_GIB * GIB), gpu is not None)
+
+
+def _phase(name: str, phase: EsPhase, config: Config, generation: _Generation, ranks: int, cores: int) -> PhasePlan:
+    members = -(-phase.population // ranks)
+    elements = generation.model.elements
+    packing = PACK_NS if generation.device.memory_gib is None else 0.0
+    load = (PERTURB_NS + packing) * 1e-9 * elements / cores
+    generate = generation.seconds(config.task.batch_size, config.sampling.max_tokens)
+    directions = phase.population // (2 if phase.estimator == "antithetic" else 1)
+    return PhasePlan(
+        name=name,
+        updates=phase.updates,
+        members_per_rank=members,
+        responses=phase.population * config.task.batch_size,
+        bytes_per_rank=BYTES_PER_MEMBER * phase.population,
+        load_s=members * load,
+        generate_s=members * generate,
+        update_s=directions * UPDATE_NS * 1e-9 * elements / cores,
+        idle_s=(members - phase.population // ranks) * (load + generate),
+    )
+
+
+def _evaluation_seconds(config: Config, generation: _Generation, ranks: int) -> float:
+    problems = config.eval.problems or config.task.heldout_size or EVAL_PROBLEMS
+    responses = problems * (config.eval.samples + config.eval.greedy) * max(1, len(config.eval.tasks))
+    return generation.seconds(responses / ranks, config.eval.max_tokens or config.sampling.max_tokens)
+
+
+def _what_binds(config: Config, memory: Memory, gpu: Device | None, phases: Sequence[PhasePlan], fits: int) -> tuple[str, str]:
+    """What limits the run first, and the key that changes it."""
+    if gpu and gpu.memory_gib and memory.gpu > gpu.memory_gib * GIB:
+        return f"the memory of one {gpu.name}", "engine.kv_cache_gib lower, or a smaller model.path"
+    if fits < 1:
+        return (
+            "the KV cache does not hold one response of full length",
+            "engine.kv_cache_gib higher, or sampling.max_tokens lower",
+        )
+    longest = max(phases, key=lambda phase: phase.updates * phase.step_s)
+    path = f"phases.{longest.name}"
+    if longest.idle_s > 0.2 * longest.step_s:
+        return "ranks wait: the population does not divide by them", f"{path}.population a multiple of --ranks"
+    if longest.load_s + longest.update_s > longest.generate_s:
+        return "writing members and rebuilding the update", "engine.threads higher (more cores a rank)"
+    if fits < min(config.engine.max_num_seqs, config.task.batch_size):
+        return "the KV cache: responses wait for each other", "engine.kv_cache_gib higher"
+    more = f"--ranks higher (up to {path}.population = {config.phases[longest.name].population})"
+    return "generation", f"sampling.max_tokens or task.batch_size lower, or {more}"
