@@ -1,0 +1,1 @@
+"""What survives a crash: the journal, the checkpoints and the run folder around them."""

@@ -1,0 +1,1 @@
+"""Where a run shows itself: the console, TensorBoard and metrics.jsonl."""

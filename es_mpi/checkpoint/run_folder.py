@@ -1,0 +1,100 @@
+"""The run folder: where everything of one run lies (docs/monitoring.md lists it)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from es_mpi.checkpoint.files import replacing
+from es_mpi.checkpoint.jsonl import encode
+from es_mpi.errors import UsageError
+
+
+def write_json(path: Path, value: object) -> None:
+    """Replace `path` by `value` as indented JSON, all at once. Raises ValueError for NaN or infinity."""
+    text = json.dumps(value, allow_nan=False, indent=2) + "\n"
+    with replacing(path) as file:
+        file.write(text.encode("ascii"))
+
+
+class RunFolder:
+    """Paths of one run and the writes that belong to no other file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.yaml"
+        self.journal = path / "journal.jsonl"
+        self.metrics = path / "metrics.jsonl"
+        self.tensorboard = path / "tb"
+        self.checkpoints = path / "checkpoints"
+        self.eval = path / "eval"
+        self.logs = path / "logs"
+        self.summary = path / "summary.json"
+
+    def create(self, config_yaml: str) -> None:
+        """Make the folder, with the resolved config in it.
+
+        Raises UsageError when something of that name exists or the place is not writable; nothing is left behind then.
+        """
+        self.refuse_existing()
+        try:
+            for folder in (self.tensorboard, self.checkpoints, self.eval, self.logs):
+                folder.mkdir(parents=True)
+            with replacing(self.config) as file:
+                file.write(config_yaml.encode())
+        except OSError as error:
+            shutil.rmtree(self.path, ignore_errors=True)
+            raise UsageError(
+                f"the run folder cannot be made: {error.strerror}",
+                value=str(self.path),
+                expected="a place you may write to",
+                key="run.dir",
+            ) from error
+
+    def refuse_existing(self) -> None:
+        """Raises UsageError when something of that name exists."""
+        if self.path.exists() or self.path.is_symlink():
+            raise UsageError(
+                f"{self.path} exists",
+                value=self.path.name,
+                expected="a name that no run in this folder has",
+                key="run.name",
+                remedy=f"choose another name, or continue that run: es-mpi resume {self.path}",
+            )
+
+    def require(self) -> None:
+        """Raises UsageError unless this is the folder of a run."""
+        if not self.config.is_file():
+            raise UsageError(
+                f"{self.path} is not a run folder",
+                expected=f"a folder with {self.config.name}, made by es-mpi train",
+                remedy="name a run folder (runs/NAME)",
+            )
+
+    def open_attempt(self) -> int:
+        """Make `logs/attempt_N` for the next N, point `logs/latest` at it; returns N. For one rank, which tells the others."""
+        attempt = 1
+        while (self.logs / f"attempt_{attempt}").exists():
+            attempt += 1
+        (self.logs / f"attempt_{attempt}").mkdir(parents=True)
+        link = self.logs / ".latest.tmp"
+        link.unlink(missing_ok=True)
+        link.symlink_to(f"attempt_{attempt}")
+        link.replace(self.logs / "latest")
+        return attempt
+
+    def rank_log(self, attempt: int, rank: int) -> Path:
+        """Where `rank` logs. By number and not through `latest`, which another node may still see as it was."""
+        return self.logs / f"attempt_{attempt}" / f"rank_{rank}.log"
+
+    def write_samples(self, task: str, step: int, rows: Iterable[Mapping[str, object]]) -> Path:
+        """Write `eval/<task>/step_NNNNNN.jsonl.gz`, one row a response; equal rows give equal bytes."""
+        path = self.eval / task / f"step_{step:06d}.jsonl.gz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as zipped:
+            for row in rows:
+                zipped.write(encode(row))
+        return path
