@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 from typing import Any, NoReturn
 
 from es_mpi.comm.exchange import PeerComm
 from es_mpi.comm.port import Comm
+
+HUNG_S = 30.0  # longer than any deadline a test sets
 
 
 class Aborted(Exception):
@@ -40,12 +42,18 @@ class ThreadComm(PeerComm):
 def run_threads(size: int, program: Callable[[Comm], Any], deadline_s: float = 20.0) -> list[Any]:
     """Run `program(comm)` on `size` ranks, two to a host, and return each rank's result, or the exception that ended it."""
     lines: dict[tuple[int, int], deque[bytes]] = {(a, b): deque() for a in range(size) for b in range(size)}
+    outcomes: dict[int, Any] = {}
 
-    def rank_main(rank: int) -> Any:
+    def rank_main(rank: int) -> None:
         try:
-            return program(ThreadComm(rank, size, deadline_s, lines))
+            outcomes[rank] = program(ThreadComm(rank, size, deadline_s, lines))
         except BaseException as error:  # noqa: BLE001  (also SystemExit: it is the result to look at)
-            return error
+            outcomes[rank] = error
 
-    with ThreadPoolExecutor(size) as pool:
-        return list(pool.map(rank_main, range(size)))
+    threads = [Thread(target=rank_main, args=(rank,), daemon=True) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(HUNG_S)
+    assert len(outcomes) == size, f"only ranks {sorted(outcomes)} of {size} came to an end"
+    return [outcomes[rank] for rank in range(size)]
