@@ -1,0 +1,46 @@
+"""The tasks by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from inspect import Parameter, signature
+
+from es_mpi.errors import UsageError, did_you_mean
+from es_mpi.grading.named import find
+from es_mpi.tasks.arithmetic import Arithmetic
+from es_mpi.tasks.base import Task
+from es_mpi.tasks.gsm8k import Gsm8k
+from es_mpi.tasks.largest import Largest
+
+TASKS: Mapping[str, Callable[..., Task]] = {"arithmetic": Arithmetic, "gsm8k": Gsm8k, "largest": Largest}
+
+
+def make_task(
+    name: str,
+    *,
+    train: str | None = None,
+    heldout: str | None = None,
+    system: str | None = None,
+    options: Mapping[str, object] | None = None,
+) -> Task:
+    """The task a config calls `name`, or a user's `module:function`, with the settings of the config's `task` section.
+
+    Raises UsageError for an unknown name, an unknown option, a setting that the task has no use for or that it lacks.
+    """
+    make = find(name, TASKS, key="task.name")
+    takes = signature(make).parameters
+    files = {"train": train, "heldout": heldout, "system": system}
+    given = {word: value for word, value in files.items() if value is not None}
+    for word in given:
+        if word not in takes:
+            raise UsageError(f"task {name!r} has no use for this", value=given[word], key=f"task.{word}", remedy="leave it out")
+    own = [word for word in takes if word not in files]
+    for word in options or {}:
+        if word not in own:
+            remedy = did_you_mean(word, own) if own else f"task {name!r} has no options"
+            raise UsageError("no such option", key=f"task.options.{word}", remedy=remedy)
+    settings = {**given, **(options or {})}
+    for word, parameter in takes.items():
+        if word not in settings and parameter.default is Parameter.empty:
+            raise UsageError(f"task {name!r} needs this", key=f"task.{word}" if word in files else f"task.options.{word}")
+    return make(**settings)

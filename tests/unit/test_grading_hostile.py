@@ -1,0 +1,50 @@
+"""Floods of anything are graded in linear time.
+
+The argument is in the code: patterns in which no two neighbouring repeats share characters, single scans elsewhere.
+The tests hold it to that: a quadratic grader would need 10^10 steps for each flood, 10^12 for a megabyte.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from es_mpi.grading import GRADERS, make_grader
+from es_mpi.types import Verdict
+
+LONG, MEGABYTE = 100_000, 1_000_000
+PIECES = [
+    "9", "0", "1,111", "1/0", "1/2", "1.", ".1", "-", "-$", "1e", "1^", "####", "#### 1", "=", "x=", "-1,",
+    "{", "}", "\\", "\\\\", r"\{", r"\boxed", r"\boxed{", r"\boxed{}", r"\boxed{1}", r"\text{ ", r"\text{ m}", r"\text{ m}^",
+    r"\frac", r"\frac{1}", r"\frac1", r"\frac{", r"\sqrt", r"\left", "<think>", "</think>", " ", "\n", "\t ", "^{\\circ",
+    "\u2212",
+]  # fmt: skip
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_flood_of_any_piece_is_graded_at_once(piece: str) -> None:
+    assert_never_right(piece * (LONG // len(piece)))
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("piece", ["9", "{", r"\boxed{", "1,111"])
+def test_a_megabyte_is_graded_at_once(piece: str) -> None:
+    assert_never_right(piece * (MEGABYTE // len(piece)))
+
+
+def assert_never_right(flood: str) -> None:
+    for name in GRADERS:
+        grade = make_grader(name)
+        for response in (flood, rf"\boxed{{{flood}", rf"\boxed{{{flood}}}", f"#### {flood}"):
+            assert grade(response, "18", False).verdict != Verdict.RIGHT
+
+
+@pytest.mark.parametrize("name", GRADERS)
+def test_a_flood_before_the_answer_does_not_hide_it(name: str) -> None:
+    answer = "18" if name == "first_line" else "9 { " * 250_000 + r"\boxed{18}"
+    assert make_grader(name)(answer, "18", False).verdict == Verdict.RIGHT
+
+
+def test_nothing_is_evaluated() -> None:
+    for text in ("9**9**9**9", "__import__('os').abort()", "9" * 5000 + "/7", "1/" + "0" * 5000):
+        assert make_grader("last_number")(text, "18", False).verdict != Verdict.RIGHT

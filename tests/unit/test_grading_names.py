@@ -1,0 +1,61 @@
+"""first_line, the graders' names, and a user's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from es_mpi.errors import UsageError
+from es_mpi.grading import GRADERS, make_grader
+from es_mpi.types import Grade, Verdict
+
+
+@pytest.mark.parametrize(
+    ("response", "truncated", "verdict"),
+    [
+        ("40", False, Verdict.RIGHT),
+        (" 40 \nmax(1,2,3)=3", False, Verdict.RIGHT),
+        ("40\n", True, Verdict.RIGHT),
+        ("40", True, Verdict.TRUNCATED),  # may have been the start of 400
+        ("40.", False, Verdict.WRONG),
+        ("040", False, Verdict.WRONG),
+        ("41\n40", False, Verdict.WRONG),
+        ("\n40", False, Verdict.UNPARSED),
+        ("", False, Verdict.UNPARSED),
+    ],
+)
+def test_first_line_is_exact(response: str, truncated: bool, verdict: Verdict) -> None:
+    grade = make_grader("first_line")(response, "40", truncated)
+    assert (grade.verdict, grade.reward) == (verdict, float(verdict == Verdict.RIGHT))
+
+
+@pytest.mark.parametrize("name", GRADERS)
+def test_every_grader_accepts_its_own_reference_and_no_empty_response(name: str) -> None:
+    response = r"\boxed{18}" if name.startswith("boxed") else "18"
+    assert make_grader(name)(response, "18", False) == Grade(Verdict.RIGHT, 1.0, "18")
+    assert make_grader(name)("", "18", False) == Grade(Verdict.UNPARSED, 0.0)
+    assert make_grader(name)("", "18", True) == Grade(Verdict.TRUNCATED, 0.0)
+
+
+def test_an_unknown_name_suggests_the_near_one() -> None:
+    with pytest.raises(UsageError, match="did you mean 'last_number'") as error:
+        make_grader("last_numbr")
+    assert error.value.key == "task.reward"
+
+
+def test_a_users_own_grader_is_found_in_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "from es_mpi.types import Grade, Verdict\ndef shout(response, answer, truncated):\n"
+    (tmp_path / "my_rewards.py").write_text(source + "    return Grade(Verdict.RIGHT, float(response.isupper()))\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", ["/nowhere"])  # a console script's path does not hold the working folder
+    assert make_grader("my_rewards:shout")("YES", "", False).reward == 1.0
+    with pytest.raises(UsageError, match="no function of that name"):
+        make_grader("my_rewards:whisper")
+
+
+@pytest.mark.parametrize("name", ["no_such_module_here:f", ":f", ".relative:f", "math:pi", "math:"])
+def test_a_broken_reference_is_a_usage_error(name: str) -> None:
+    with pytest.raises(UsageError) as error:
+        make_grader(name)
+    assert error.value.key == "task.reward"
