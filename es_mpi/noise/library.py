@@ -1,0 +1,83 @@
+"""Finds and binds the native noise library (C ABI, see csrc/noise.cpp)."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sys
+import warnings
+from pathlib import Path
+
+from es_mpi.errors import UsageError
+
+NAME = "libes_mpi_noise.so"
+ABI = 1  # es_mpi_noise_abi() of the source this module belongs to
+SLOWER = 300  # times: the reference against one core with AVX-512
+
+CHOICE = "ES_MPI_NOISE"  # "reference" does without the library
+ISA = "ES_MPI_NOISE_ISA"  # an instruction set instead of the fastest
+
+_INT, _U64, _FLOAT, _POINTER = ctypes.c_int, ctypes.c_uint64, ctypes.c_float, ctypes.c_void_p
+_SIGNATURES = {
+    "isa": (ctypes.c_char_p, []),
+    "select": (_INT, [ctypes.c_char_p]),
+    "fill": (None, [_POINTER, _U64, _U64, _U64, _U64, _INT]),
+    "perturb": (None, [_POINTER, _INT, _POINTER, _U64, _U64, _U64, _U64, _FLOAT, _INT]),
+    "update": (None, [_POINTER, _U64, _U64, _POINTER, _POINTER, _U64, _U64, _INT, _POINTER]),
+    "digest": (_U64, [_POINTER, _U64, _U64, _INT]),
+    "fnv1a": (_U64, [_POINTER, _U64, _U64]),
+}
+
+
+@functools.cache
+def load() -> ctypes.CDLL | None:
+    """The library with `es_mpi_noise_*` functions, or None where the reference must do its work (with one warning).
+
+    Raises UsageError for an unknown value of ES_MPI_NOISE, an instruction set of ES_MPI_NOISE_ISA that this machine lacks,
+    or a library built from another version of the source.
+    """
+    choice = os.environ.get(CHOICE, "")
+    if choice == "reference":
+        return None
+    if choice:
+        raise UsageError("unknown noise implementation", value=choice, expected="'reference' or nothing", key=CHOICE)
+    path = find()
+    try:
+        if path is not None:
+            return bind(path)
+        reason = f"{NAME} was not found"
+    except OSError as error:
+        reason = str(error)
+    warnings.warn(
+        f"no native noise library ({reason}): the numpy reference gives the same bits, about {SLOWER} times slower. "
+        f"Install es_mpi where a C++ compiler is present, or set {CHOICE}=reference to silence this.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return None
+
+
+def find() -> Path | None:
+    """The library's file: beside this module, or where an editable install put it, in site-packages."""
+    folders = [Path(__file__).parent, *(Path(entry) / "es_mpi" / "noise" for entry in sys.path)]
+    return next((folder / NAME for folder in folders if (folder / NAME).is_file()), None)
+
+
+def bind(path: Path) -> ctypes.CDLL:
+    """The library at `path` with typed functions and its instruction set chosen. Raises as `load`."""
+    library = ctypes.CDLL(str(path))
+    abi = library.es_mpi_noise_abi()
+    if abi != ABI:
+        raise UsageError(
+            "the noise library is from another version", value=f"{path}: {abi}", expected=str(ABI), remedy="reinstall"
+        )
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(library, f"es_mpi_noise_{name}")
+        function.restype, function.argtypes = result, arguments
+    isa = os.environ.get(ISA, "")
+    if not library.es_mpi_noise_select(isa.encode()):
+        raise UsageError(
+            "this machine or build lacks that instruction set", value=isa, expected="avx512, avx2 or portable", key=ISA
+        )
+    return library
