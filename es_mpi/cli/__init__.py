@@ -72,7 +72,7 @@ def _run(argv: list[str]) -> int:
     command.configure(parser)
     args, rest = parser.parse_known_args(argv[1:])
     args.overrides = [*getattr(args, "overrides", []), *rest]
-    if rest and (OVERRIDES not in usage or any(word.startswith("-") or "=" not in word for word in rest)):
+    if rest and (OVERRIDES not in usage or any(word.startswith("-") for word in rest)):
         parser.error(f"does not understand {' '.join(rest)}")
     code: int = command.run(args)
     return code

@@ -27,9 +27,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    print(pairs([*software(), *machine()]))
     fault, verdict = noise()
-    print(pairs([("noise", verdict)]))
+    print(pairs([*software(), *machine(), ("noise", verdict)]))
     return EXIT_INTERNAL if fault else EXIT_OK
 
 

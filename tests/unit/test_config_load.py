@@ -126,6 +126,7 @@ def test_a_wrong_word_is_named_with_the_near_one(minimal: Path, override: str, k
         ("run.name=../up", "run.name"),
         ("run.name=7", "run.name"),
         ("run.seed=-1", "run.seed"),
+        ("run.seed=true", "run.seed"),
         ("run.seed=18446744073709551616", "run.seed"),
         ("run=3", "run"),
         ("model.path=${oc.env:ES_MPI_NO_SUCH_VARIABLE}", "model.path"),
