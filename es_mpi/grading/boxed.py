@@ -3,15 +3,14 @@ r"""`boxed_string`: the last \boxed{...}, compared as a normalised string (the t
 from __future__ import annotations
 
 import re
-from collections import deque
 
 from es_mpi.grading.latex import normalise
 from es_mpi.grading.response import answer_part, judged, unanswered
 from es_mpi.types import Grade
 
+BOX = r"\boxed"
 FORMAT_REWARD = 0.1
 
-_BOX = re.compile(r"\\boxed(?![A-Za-z])")
 _OPEN = re.compile(r"\s*\{")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)  # an escaped brace is text, so the escape is read along with it
 
@@ -36,9 +35,9 @@ def last_box(text: str) -> str | None:
 
     An earlier box does not count then: the response took it back. One scan, linear in the text.
     """
-    last = next(iter(deque(_BOX.finditer(text), maxlen=1)), None)
-    opening = _OPEN.match(text, last.end()) if last else None
-    if opening is None:
+    last = text.rfind(BOX)
+    opening = _OPEN.match(text, last + len(BOX))
+    if last < 0 or opening is None:
         return None
     depth = 1
     for brace in _BRACE.finditer(text, opening.end()):

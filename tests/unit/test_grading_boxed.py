@@ -90,6 +90,10 @@ def test_different_answers_stay_different(given: str, answer: str) -> None:
     assert boxed(rf"\boxed{{{given}}}", answer, False).verdict != Verdict.RIGHT
 
 
+def test_an_answer_that_looks_like_a_unit_is_not_stripped_to_nothing() -> None:
+    assert boxed(r"\boxed{\text{ even}}", r"\text{ even}", False).verdict == Verdict.RIGHT
+
+
 def test_box_content_keeps_nested_and_escaped_braces() -> None:
     assert last_box(r"a \boxed{\{1, \frac{1}{2}\}} b") == r"\{1, \frac{1}{2}\}"
     assert last_box(r"\boxed{\left\{ x \right.}") == r"\left\{ x \right."
