@@ -39,8 +39,7 @@ def step(config: Config) -> int:
         engine = open_engine(config, MasterStore(prepared.layout, threads(config)), Path(scratch) / "engine.log")
         opened = time.perf_counter() - began
         context = RunContext(
-            config.run.seed, SingleComm(config.comm.deadline_s), engine, prepared.batches, prepared.grader, prepared.sampling,
-            note=print,
+            config.run.seed, SingleComm(config.comm.deadline_s), engine, prepared.batches, prepared.grader, prepared.sampling
         )
         phase = config.phases[config.pipeline[0]]
         rounds = [_round(context, engine, phase, number) for number in range(ROUNDS)]

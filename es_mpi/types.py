@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Literal, TypedDict
 
@@ -61,6 +61,7 @@ class Verdict(StrEnum):
     UNPARSED = "unparsed"
     TRUNCATED = "truncated"
     TIMEOUT = "timeout"
+    FAILED = "failed"  # the grader itself failed: no reward, and the member that gave the response is dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +118,3 @@ class UpdateStats:
     norm: float
     moved_norm: float
     cosine: float
-
-
-@dataclass(slots=True)
-class Tally:
-    """Counts and seconds of one rank in one step; ranks add them up."""
-
-    counts: dict[str, float] = field(default_factory=dict)
-
-    def add(self, name: str, value: float) -> None:
-        self.counts[name] = self.counts.get(name, 0.0) + value

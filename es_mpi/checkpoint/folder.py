@@ -78,10 +78,16 @@ def checkpoints(run_dir: Path) -> list[Checkpoint]:
     return whole
 
 
-def find_newest(run_dir: Path, verify: bool = True) -> tuple[Checkpoint | None, list[str]]:
-    """The newest whole checkpoint, and a note on each newer one that is damaged. `verify` compares contents, not only sizes."""
+def find_newest(run_dir: Path, at_most: int, verify: bool = True) -> tuple[Checkpoint | None, list[str]]:
+    """The newest whole checkpoint up to step `at_most`, and a note on each newer one that is damaged or lies beyond.
+
+    `verify` compares contents, not only sizes.
+    """
     notes: list[str] = []
     for path in _folders(run_dir):
+        if _step(path) > at_most:
+            notes.append(f"checkpoint {path.name} passed over: the journal ends at step {at_most}")
+            continue
         try:
             return _inspect(path, hashes=verify), notes
         except _Damaged as damage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -94,7 +95,7 @@ def _row(evalset: EvalSet, problem: Problem, sample: int, completion: Completion
         "response": completion.text,
         "extracted": grade.extracted,
         "verdict": str(grade.verdict),
-        "reward": grade.reward,
+        "reward": grade.reward if math.isfinite(grade.reward) else None,
         "tokens": len(completion.token_ids),
         "truncated": completion.truncated,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +25,6 @@ class RunContext:
     batches: Batches
     grader: Grader
     sampling: Sampling
-    note: Callable[[str], None]  # a line for the rank's log
 
 
 @dataclass(frozen=True)

@@ -60,23 +60,18 @@ def evaluate(run: RunContext, member: Member, sigma: float, batch: Batch, tally:
     with tally.timed("grade"):
         total = 0.0
         for problem, completion in zip(batch.problems, completions, strict=True):
-            total += _reward(run, member, problem, completion, tally)
+            total += _reward(run, problem, completion, tally)
     reward = total / len(batch.problems)
     if math.isfinite(reward):
         return MemberScore(member.index, reward)
     return MemberScore(member.index, math.nan, Status.FAILED)
 
 
-def _reward(run: RunContext, member: Member, problem: Problem, completion: Completion, tally: Tally) -> float:
+def _reward(run: RunContext, problem: Problem, completion: Completion, tally: Tally) -> float:
     tally.add("responses")
     tally.add("tokens", len(completion.token_ids))
     tally.add("truncated", completion.truncated)
-    try:
-        grade = run.grader(completion.text, problem.answer, completion.truncated)
-    except Exception as error:  # a user's own grader may raise anything; it must not end the run
-        run.note(f"member {member.index}, problem {problem.id}: the grader raised {type(error).__name__}: {error}")
-        tally.add("grade/failed")
-        return math.nan
+    grade = run.grader(completion.text, problem.answer, completion.truncated)
     tally.add(f"grade/{grade.verdict}")
     return grade.reward
 

@@ -20,9 +20,9 @@ def restore(store: MasterStore, folder: RunFolder, records: Sequence[Record]) ->
 
     Raises Divergence when the rebuilt weights are not those that the journal recorded.
     """
-    newest, notes = find_newest(folder.path)
+    newest, notes = find_newest(folder.path, at_most=len(records))
     start = 0
-    if newest is not None and newest.step <= len(records):
+    if newest is not None:
         read_master(newest.path, store)
         start = newest.step
     replay_terms(store, records[start:])

@@ -73,13 +73,13 @@ def test_a_checkpoint_is_a_folder_with_a_manifest(run_dir: Path) -> None:
 def test_newest_first(run_dir: Path) -> None:
     write_checkpoint(run_dir, 1_000_000, _write_model, {})
     assert _steps(run_dir) == [1_000_000, 300, 200, 100]
-    newest, notes = find_newest(run_dir)
+    newest, notes = find_newest(run_dir, at_most=10**6)
     assert newest is not None and newest.step == 1_000_000 and notes == []
     assert checkpoints(run_dir)[1].meta["digest"] == "d300"
 
 
 def test_no_checkpoint_is_no_error(tmp_path: Path) -> None:
-    assert find_newest(tmp_path) == (None, [])
+    assert find_newest(tmp_path, at_most=10**6) == (None, [])
     assert checkpoints(tmp_path) == [] and clean(tmp_path) == [] and prune(tmp_path, 1) == []
 
 
@@ -127,7 +127,7 @@ def _take_another(path: Path) -> None:
 )
 def test_a_damaged_one_is_passed_over_and_named(run_dir: Path, damage, reason: str) -> None:
     damage(run_dir / "checkpoints" / "step_000300")
-    newest, notes = find_newest(run_dir)
+    newest, notes = find_newest(run_dir, at_most=10**6)
     assert newest is not None and newest.step == 200
     [note] = notes
     assert note.startswith("checkpoint step_000300 passed over: ") and reason in note
@@ -136,21 +136,21 @@ def test_a_damaged_one_is_passed_over_and_named(run_dir: Path, damage, reason: s
 def test_contents_are_compared_only_on_request(run_dir: Path) -> None:
     _flip(run_dir / "checkpoints" / "step_000300")
     assert _steps(run_dir) == [300, 200, 100]
-    newest, _ = find_newest(run_dir, verify=False)
+    newest, _ = find_newest(run_dir, at_most=10**6, verify=False)
     assert newest is not None and newest.step == 300
 
 
 def test_all_damaged(run_dir: Path) -> None:
     for path in (run_dir / "checkpoints").iterdir():
         _cut(path)
-    newest, notes = find_newest(run_dir)
+    newest, notes = find_newest(run_dir, at_most=10**6)
     assert newest is None and len(notes) == 3
 
 
 def test_an_older_folder_of_that_step_is_replaced(run_dir: Path) -> None:
     _cut(run_dir / "checkpoints" / "step_000300")
     write_checkpoint(run_dir, 300, _write_model, {"digest": "again"})
-    newest, notes = find_newest(run_dir)
+    newest, notes = find_newest(run_dir, at_most=10**6)
     assert newest is not None and newest.meta == {"digest": "again"} and notes == []
     assert _names(run_dir) == ["step_000100", "step_000200", "step_000300"]
 

@@ -1,0 +1,171 @@
+"""Whole runs of the real command under the real launcher, on an engine that takes no time."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from mpi_launch import REPO, mpirun_path, rank_env
+from runs import es_mpi, journal, summary, toy_config
+
+pytestmark = [pytest.mark.mpi, pytest.mark.timeout(180)]
+
+
+def train(config: Path, *overrides: str, ranks: int = 1) -> subprocess.CompletedProcess[str]:
+    return es_mpi(["train", config, *overrides], ranks=ranks)
+
+
+def test_any_number_of_ranks_ends_in_the_same_bits(tmp_path):
+    config = toy_config(tmp_path)
+    ends = {}
+    for ranks in (1, 2, 3):
+        done = train(config, f"run.name=r{ranks}", ranks=ranks)
+        assert done.returncode == 0, done.stderr
+        ends[ranks] = [(r["members"], r["terms"], r["digest"]) for r in journal(tmp_path / "runs" / f"r{ranks}")]
+        assert summary(tmp_path / "runs" / f"r{ranks}")["ranks"] == ranks
+    assert ends[1] == ends[2] == ends[3]
+    assert len({digest for _, _, digest in ends[1]}) == 6
+    evals = [summary(tmp_path / "runs" / f"r{ranks}")["evaluation"] for ranks in (1, 2, 3)]
+    assert evals[0] == evals[1] == evals[2]
+
+
+def test_it_learns(tmp_path):
+    done = train(toy_config(tmp_path), "phases.warm.updates=40", "phases.warm.population=32", "task.train_size=16")
+    assert done.returncode == 0, done.stderr
+    rewards = [sum(m[1] for m in r["members"]) / len(r["members"]) for r in journal(tmp_path / "runs" / "run")]
+    assert sum(rewards[-5:]) / 5 > sum(rewards[:5]) / 5 + 0.1
+
+
+@pytest.mark.parametrize("estimator", ["one_point", "antithetic"])
+@pytest.mark.parametrize("shaping", ["zscore", "centered_rank", "none"])
+def test_every_estimator_and_shaping_runs(tmp_path, estimator, shaping):
+    overrides = [f"phases.warm.estimator={estimator}", f"phases.warm.shaping={shaping}", "phases.warm.population=8"]
+    done = train(toy_config(tmp_path), *overrides, "phases.warm.updates=2")
+    assert done.returncode == 0, done.stderr
+
+
+def test_alpha_zero_for_twenty_updates_changes_no_bit(tmp_path):
+    assert train(toy_config(tmp_path), "phases.warm.alpha=0", "phases.warm.updates=20").returncode == 0
+    assert len({r["digest"] for r in journal(tmp_path / "runs" / "run")}) == 1
+
+
+def test_nan_rewards_of_one_rank_fail_its_members_only(tmp_path):
+    config = toy_config(tmp_path, task={"reward": "toy_reward:nan_on_rank_1"})
+    done = train(config, ranks=2)
+    assert done.returncode == 0, done.stderr
+    statuses = [status for _, _, status in journal(tmp_path / "runs" / "run")[0]["members"]]
+    assert statuses == ["ok", "failed"] * 3 + ["ok"]
+
+
+def test_a_grader_that_always_raises_stops_the_run_once_and_says_where_to_look(tmp_path):
+    done = train(toy_config(tmp_path, task={"reward": "toy_reward:always_raises"}), "eval.before=false", ranks=2)
+    assert done.returncode != 0
+    assert done.stderr.count("members could be evaluated") == 1
+    log = (tmp_path / "runs" / "run" / "logs" / "attempt_1" / "rank_1.log").read_text()
+    assert "this grader is broken" in log
+
+
+def kill_tree(process: subprocess.Popen[str]) -> None:
+    for child in psutil.Process(process.pid).children(recursive=True):
+        child.kill()
+    process.kill()
+    process.wait()
+
+
+def start(args: list[str], ranks: int) -> subprocess.Popen[str]:
+    command = [mpirun_path(), "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", "-n", str(ranks), sys.executable, "-m", "es_mpi"]
+    env = rank_env({"PYTHONPATH": f"{REPO / 'tests'}:{REPO}"})
+    return subprocess.Popen([*command, *args], cwd=REPO, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True, start_new_session=True)
+
+
+def wait_for_steps(run: Path, steps: int, process: subprocess.Popen[str], deadline: float = 60) -> None:
+    end = time.monotonic() + deadline
+    while not (run / "journal.jsonl").exists() or len((run / "journal.jsonl").read_bytes().splitlines()) < steps:
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < end, "the run did not get there"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("attempt", range(5))
+def test_kill_9_at_a_random_moment_then_resume_ends_in_the_same_bits(tmp_path, attempt):
+    config = toy_config(tmp_path, task={"reward": "toy_reward:slow_closeness"}, checkpoint={"every": 2}, phases={
+        "warm": {"kind": "es", "updates": 8, "population": 7, "sigma": 0.3, "alpha": 0.3}})
+    assert train(config, "run.name=whole").returncode == 0
+    whole, run = journal(tmp_path / "runs" / "whole"), tmp_path / "runs" / "run"
+    chance = random.Random(attempt)
+    process = start(["train", str(config)], ranks=2)
+    wait_for_steps(run, chance.randrange(1, 6), process)
+    time.sleep(chance.random() * 0.3)  # anywhere within a step; the result may not depend on where
+    kill_tree(process)
+    done = es_mpi(["resume", run], ranks=1 + attempt % 3)
+    assert done.returncode == 0, done.stderr
+    assert [(r["step"], r["members"], r["digest"]) for r in journal(run)] == [(r["step"], r["members"], r["digest"]) for r in whole]
+    assert summary(run)["digest"] == whole[-1]["digest"]
+
+
+def test_sigterm_saves_and_exits_75_and_resume_finishes(tmp_path):
+    config = toy_config(tmp_path, task={"reward": "toy_reward:slow_closeness"}, phases={
+        "warm": {"kind": "es", "updates": 200, "population": 7, "sigma": 0.3, "alpha": 0.3}})
+    run = tmp_path / "runs" / "run"
+    process = start(["train", str(config)], ranks=2)
+    wait_for_steps(run, 2, process)
+    ranks = [p for p in psutil.Process(process.pid).children(recursive=True) if "es_mpi" in " ".join(p.cmdline())]
+    os.kill(ranks[-1].pid, signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 75, out
+    steps = len(journal(run))
+    assert (run / "checkpoints" / f"step_{steps:06d}" / "manifest.json").exists() and "es-mpi resume" in out
+    done = es_mpi(["resume", run, "--force", "phases.warm.updates", f"phases.warm.updates={steps + 2}"])
+    assert done.returncode == 0, done.stderr
+    assert len(journal(run)) == steps + 2
+
+
+def test_resume_refuses_changed_results_and_replays_torn_or_damaged_state(tmp_path):
+    config = toy_config(tmp_path, checkpoint={"every": 2})
+    assert train(config).returncode == 0
+    run, end = tmp_path / "runs" / "run", journal(tmp_path / "runs" / "run")[-1]["digest"]
+    refused = es_mpi(["resume", run, "phases.warm.sigma=0.1"])
+    assert refused.returncode == 2 and "phases.warm.sigma" in refused.stderr
+    lines = (run / "journal.jsonl").read_text().splitlines(keepends=True)
+    (run / "journal.jsonl").write_text("".join(lines[:4]) + lines[4][:25])
+    newest = run / "checkpoints" / "step_000004" / "master.f32"
+    newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
+    done = es_mpi(["resume", run])
+    assert done.returncode == 0, done.stderr
+    assert "step_000004" in done.stdout and journal(run)[-1]["digest"] == end and len(journal(run)) == 6
+    shutil.rmtree(run / "checkpoints")
+    again = es_mpi(["replay", run, "--step", "6", "--out", tmp_path / "replayed"])
+    assert again.returncode == 0 and end in again.stdout
+
+
+def test_replayed_weights_are_those_of_the_checkpoint(tmp_path):
+    assert train(toy_config(tmp_path)).returncode == 0
+    run, out = tmp_path / "runs" / "run", tmp_path / "replayed"
+    assert es_mpi(["replay", run, "--step", "6", "--out", out]).returncode == 0
+    assert (out / "model.safetensors").read_bytes() == (run / "checkpoints/step_000006/model.safetensors").read_bytes()
+    assert es_mpi(["replay", run, "--step", "9", "--out", tmp_path / "x"]).returncode == 2
+
+
+def test_ranks_with_different_configs_stop_and_name_the_field(tmp_path):
+    config = toy_config(tmp_path)
+    program = tmp_path / "differ.py"
+    program.write_text(
+        "import os, sys\nfrom es_mpi.cli import main\n"
+        "rank = int(os.environ['OMPI_COMM_WORLD_RANK'])\n"
+        f"sys.exit(main(['train', {str(config)!r}, f'phases.warm.population={{3 + 2 * rank}}']))\n"
+    )
+    from mpi_launch import run_ranks
+
+    done = run_ranks(2, [program], 60, {"PYTHONPATH": f"{REPO / 'tests'}:{REPO}"})
+    assert done.returncode == 2
+    assert "phases.warm.population" in done.stderr and "= 3" in done.stderr and "= 5" in done.stderr
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,56 @@
+"""Runs of the real command line for tests: configs, and what a run folder says afterwards."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from mpi_launch import REPO, rank_env, run_ranks
+
+TOY: dict[str, Any] = {
+    "engine": {"kind": "toy", "threads": 1},
+    "task": {"name": "arithmetic", "batch_size": 16, "options": {"form": "plain"}, "reward": "toy_reward:closeness"},
+    "sampling": {"max_tokens": 1},
+    "phases": {"warm": {"kind": "es", "updates": 6, "population": 7, "sigma": 0.3, "alpha": 0.3}},
+    "eval": {"problems": 20, "samples": 2, "k": [1, 2]},
+    "monitor": {"console": "plain"},
+}
+
+
+def toy_config(folder: Path, name: str = "run", **sections: dict[str, Any]) -> Path:
+    """A config file in `folder` for the toy engine; `sections` are laid over it."""
+    from es_mpi.engine.toy import write_toy_model
+
+    write_toy_model(folder / "toy")
+    config = {**TOY, "run": {"name": name, "dir": str(folder / "runs")}, "model": {"path": str(folder / "toy"), "dtype": "float32"}}
+    for section, values in sections.items():
+        config[section] = {**config.get(section, {}), **values}
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def es_mpi(args: Sequence[str | Path], *, ranks: int = 1, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """`es-mpi *args`, alone or on several ranks of a real launcher, with tests/ importable for rewards of tests."""
+    env = {"PYTHONPATH": f"{REPO / 'tests'}:{REPO}"}
+    command = ["-m", "es_mpi", *args]
+    if ranks > 1:
+        return run_ranks(ranks, command, timeout, env)
+    return subprocess.run(
+        [sys.executable, *map(str, command)], cwd=REPO, env=rank_env(env), capture_output=True, text=True, timeout=timeout,
+        check=False, stdin=subprocess.DEVNULL,
+    )
+
+
+def journal(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+
+
+def summary(run: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((run / "summary.json").read_text())
+    return found
