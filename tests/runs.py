@@ -27,7 +27,8 @@ def toy_config(folder: Path, name: str = "run", **sections: dict[str, Any]) -> P
     from es_mpi.engine.toy import write_toy_model
 
     write_toy_model(folder / "toy")
-    config = {**TOY, "run": {"name": name, "dir": str(folder / "runs")}, "model": {"path": str(folder / "toy"), "dtype": "float32"}}
+    model = {"path": str(folder / "toy"), "dtype": "float32"}
+    config = {**TOY, "run": {"name": name, "dir": str(folder / "runs")}, "model": model}
     for section, values in sections.items():
         config[section] = {**config.get(section, {}), **values}
     path = folder / f"{name}.yaml"

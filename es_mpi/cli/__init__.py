@@ -46,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(list(sys.argv[1:] if argv is None else argv))
     except EsMpiError as error:
-        print(f"{_speaker()}: {error}", file=sys.stderr, flush=True)
+        if not getattr(error, "silent", False):  # an agreed error is told by one rank
+            print(f"{_speaker()}: {error}", file=sys.stderr, flush=True)
         return error.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

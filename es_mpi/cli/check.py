@@ -6,12 +6,13 @@ import argparse
 import sys
 
 from es_mpi.cli.arguments import add_config, config_of
-from es_mpi.cli.inputs import layout_of, task_of, training_problems, warnings
+from es_mpi.cli.inputs import layout_of, warnings
 from es_mpi.cli.text import pairs
 from es_mpi.config import Config, fingerprint, to_yaml
 from es_mpi.errors import EXIT_OK
 from es_mpi.params.layout import Layout
 from es_mpi.planning import evaluations
+from es_mpi.tasks.configured import training_grader, training_problems, training_task
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,8 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     config = config_of(args)
     layout = layout_of(config)
-    task = task_of(config)
-    problems = len(training_problems(config, task))
+    task = training_task(config.task)
+    training_grader(config.task, task)
+    problems = len(training_problems(config.task, task))
     if not config.eval.tasks:
         task.problems("heldout")
     print(to_yaml(config))

@@ -1,18 +1,13 @@
-"""What a config points at, looked at without loading it: the model folder, the task and its data."""
+"""What a config points at, looked at without loading it, and what is odd about it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from es_mpi.config import Config
-from es_mpi.errors import UsageError
-from es_mpi.grading.registry import make_grader
 from es_mpi.params.layout import Layout, read_config, read_layout
-from es_mpi.tasks.base import Task
-from es_mpi.tasks.registry import make_task
-from es_mpi.types import Problem
+from es_mpi.params.source import is_hub_id
 
 
 def layout_of(config: Config) -> Layout | None:
@@ -21,35 +16,6 @@ def layout_of(config: Config) -> Layout | None:
     if is_hub_id(config.model.path):
         return None
     return read_layout(config.model.path, config.model.include, config.model.exclude)
-
-
-def is_hub_id(path: str) -> bool:
-    """Whether `owner/name` is meant for the hub. Where a folder `owner` exists (or is ours, `models`), a missing folder is."""
-    owner = Path(path).parent
-    return bool(re.fullmatch(r"[\w-]+/[\w.-]+", path)) and not (owner.exists() or owner.name == "models")
-
-
-def task_of(config: Config) -> Task:
-    """The training task. Raises UsageError for an unknown task, option or reward."""
-    settings = config.task
-    task = make_task(
-        settings.name, train=settings.train, heldout=settings.heldout, system=settings.system, options=settings.options
-    )
-    make_grader(settings.reward or task.reward)
-    return task
-
-
-def training_problems(config: Config, task: Task) -> list[Problem]:
-    """The problems that updates draw from. Raises UsageError for data that is missing, broken or less than a batch."""
-    problems = task.problems("train")[: config.task.train_size]
-    if len(problems) < config.task.batch_size:
-        raise UsageError(
-            "a batch is larger than the training data",
-            value=config.task.batch_size,
-            expected=f"at most {len(problems)}",
-            key="task.batch_size",
-        )
-    return problems
 
 
 def warnings(config: Config, layout: Layout | None) -> Iterator[str]:

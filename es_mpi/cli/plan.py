@@ -10,11 +10,12 @@ from itertools import takewhile
 
 from es_mpi import planning
 from es_mpi.cli.arguments import add_config, config_of
-from es_mpi.cli.inputs import layout_of, task_of, training_problems
+from es_mpi.cli.inputs import layout_of
 from es_mpi.cli.text import duration, pairs, size, table
 from es_mpi.config import Config
 from es_mpi.errors import EXIT_OK, UsageError
 from es_mpi.params.layout import read_config
+from es_mpi.tasks.configured import training_problems, training_task
 from es_mpi.types import PromptText
 
 PROMPTS_READ = 200
@@ -62,8 +63,8 @@ def model_size(config: Config) -> planning.ModelSize:
 
 def prompt_size(config: Config) -> planning.PromptSize:
     """Estimated from the text of some training prompts: digits and marks alone, words in pieces of six letters."""
-    task = task_of(config)
-    texts = [_text(task.prompt(problem)) for problem in training_problems(config, task)[:PROMPTS_READ]]
+    task = training_task(config.task)
+    texts = [_text(task.prompt(problem)) for problem in training_problems(config.task, task)[:PROMPTS_READ]]
     same = takewhile(lambda pair: pair[0] == pair[1], zip(min(texts), max(texts), strict=False))
     shared = len(list(same)) if len(texts) > 1 else 0
     own = sum(_tokens(text[shared:]) for text in texts) / len(texts)

@@ -20,7 +20,7 @@ def run_guarded(comm: Comm, work: Callable[[], int]) -> int:
     try:
         code = _code_of(work)
         comm.close()
-    except BaseException as error:  # noqa: BLE001  (also SystemExit and KeyboardInterrupt: the others would wait)
+    except BaseException as error:  # also SystemExit and KeyboardInterrupt: the others would wait
         comm.abort(*_last_words(error))
     return code
 
@@ -30,7 +30,7 @@ def _code_of(work: Callable[[], int]) -> int:
         return work()
     except Agreed as error:
         if not error.silent:
-            print(error, file=sys.stderr, flush=True)
+            print(f"es-mpi: {error}", file=sys.stderr, flush=True)
         return error.exit_code
 
 

@@ -14,7 +14,12 @@ from es_mpi.config.schema import Config
 
 def relevant(config: Config) -> dict[str, str]:
     """Dot path to value (as JSON) of every key that can change results."""
-    return dict(sorted(_relevant(config, "").items()))
+    return {path: value for path, (value, changes_results) in _keys(config, "").items() if changes_results}
+
+
+def flat(config: Config) -> dict[str, str]:
+    """Dot path to value (as JSON) of every key."""
+    return {path: value for path, (value, _) in _keys(config, "").items()}
 
 
 def fingerprint(config: Config) -> str:
@@ -28,15 +33,16 @@ def diff_relevant(old: Config, new: Config) -> list[str]:
     return sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
 
-def _relevant(section: Any, prefix: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _keys(section: Any, prefix: str) -> dict[str, tuple[str, bool]]:
+    """Dot path to (value as JSON, whether it can change results), by path."""
+    found: dict[str, tuple[str, bool]] = {}
     for name, info in fields_of(type(section)).items():
         value = getattr(section, name)
         if is_dataclass(value):
-            found |= _relevant(value, f"{prefix}{name}.")
+            found |= _keys(value, f"{prefix}{name}.")
         elif isinstance(value, Mapping) and any(is_dataclass(item) for item in value.values()):
             for item_name, item in value.items():
-                found |= _relevant(item, f"{prefix}{name}.{item_name}.")
-        elif info.key is not None and info.key.changes_results:
-            found[f"{prefix}{name}"] = json.dumps(value, sort_keys=True)
-    return found
+                found |= _keys(item, f"{prefix}{name}.{item_name}.")
+        elif info.key is not None:
+            found[f"{prefix}{name}"] = json.dumps(value, sort_keys=True), info.key.changes_results
+    return dict(sorted(found.items()))

@@ -28,8 +28,8 @@ class ToyTokenizer:
     bos_token_id: int | None = None
     chat_template: str | None = None
 
-    def __call__(self, text: str, *, add_special_tokens: bool = True) -> dict[str, list[int]]:
-        return {"input_ids": list(text.encode())}
+    def __call__(self, text: list[str], *, add_special_tokens: bool = True) -> dict[str, list[list[int]]]:
+        return {"input_ids": [list(one.encode()) for one in text]}
 
     def apply_chat_template(self, conversation: list[Message], *, tokenize: bool, add_generation_prompt: bool) -> str:
         raise ValueError("the toy has no chat template")

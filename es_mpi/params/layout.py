@@ -66,10 +66,10 @@ class Layout:
         return name in self._by_name()
 
     def _by_name(self) -> dict[str, TensorSpec]:
-        index = self.__dict__.get("_index")
+        index: dict[str, TensorSpec] | None = self.__dict__.get("_index")
         if index is None:
             index = self.__dict__["_index"] = {t.name: t for t in self.tensors}
-        return index  # type: ignore[no-any-return]
+        return index
 
     def fingerprint(self) -> str:
         """Hash of names, shapes, offsets and trained flags: equal on all ranks or they do not hold the same model."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from es_mpi.errors import UsageError
@@ -9,14 +10,19 @@ from es_mpi.errors import UsageError
 WANTED = ("*.safetensors", "*.json", "*.jinja", "*.model", "*.txt")
 
 
+def is_hub_id(path: str) -> bool:
+    """Whether `owner/name` is meant for the hub. Where a folder `owner` exists (or is ours, `models`), a missing folder is."""
+    owner = Path(path).parent
+    return bool(re.fullmatch(r"[\w-]+/[\w.-]+", path)) and not (Path(path).exists() or owner.exists() or owner.name == "models")
+
+
 def resolve(path: str) -> Path:
-    """The folder of `path`: itself when it exists or looks like a path, else the hub snapshot of that id.
+    """The folder that `path` names, or the hub snapshot of that id.
 
     A snapshot that is in the local cache needs no network. Raises UsageError when there is neither.
     """
-    folder = Path(path).expanduser()
-    if folder.exists() or path.startswith((".", "/", "~")) or path.count("/") != 1:
-        return folder
+    if not is_hub_id(path):
+        return Path(path).expanduser()
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
 

@@ -12,7 +12,7 @@ import es_mpi
 from es_mpi.checkpoint.folder import require_space
 from es_mpi.checkpoint.run_folder import RunFolder
 from es_mpi.comm.launcher import detect
-from es_mpi.config.identity import relevant
+from es_mpi.config.identity import flat
 from es_mpi.config.schema import Config
 from es_mpi.evaluation.evaluator import EvalSet
 from es_mpi.grading.registry import Grader, make_grader
@@ -22,6 +22,7 @@ from es_mpi.params.layout import Layout, read_layout
 from es_mpi.params.source import resolve
 from es_mpi.tasks.base import Task
 from es_mpi.tasks.batches import Batches
+from es_mpi.tasks.configured import training_grader, training_problems, training_task
 from es_mpi.tasks.prompts import Tokenizer, encode_prompts, load_tokenizer
 from es_mpi.tasks.registry import make_task
 from es_mpi.types import Prompt, Sampling
@@ -52,19 +53,12 @@ class Prepared:
 
 
 def prepare(config: Config, folder: RunFolder) -> Prepared:
-    """Read and check the model's headers, the data, the tokenizer and every prompt. Raises UsageError."""
+    """Read and check the data, the model's headers, the tokenizer and every prompt. Raises UsageError."""
+    task = training_task(config.task)
+    grader = training_grader(config.task, task)
+    problems = training_problems(config.task, task)
     layout = read_layout(resolve(config.model.path), config.model.include, config.model.exclude)
-    tokenizer = _tokenizer(config, layout)
-    task = make_task(
-        config.task.name, train=config.task.train, heldout=config.task.heldout, system=config.task.system,
-        options=config.task.options,
-    )
-    problems = task.problems("train")[: config.task.train_size]
-    if config.task.batch_size > len(problems):
-        raise UsageError(
-            "a batch is larger than the training data", value=config.task.batch_size, key="task.batch_size",
-            expected=f"at most {len(problems)}, the problems of {config.task.train or task.name}",
-        )
+    tokenizer = _tokenizer(config, layout)  # last of the readers: it imports transformers, which takes seconds
     prompts = encode_prompts(
         tokenizer, task, problems, max_model_len=config.model.max_model_len, max_tokens=config.sampling.max_tokens
     )
@@ -73,7 +67,7 @@ def prepare(config: Config, folder: RunFolder) -> Prepared:
         folder=folder,
         layout=layout,
         batches=Batches(problems, prompts, config.task.batch_size, config.run.seed),
-        grader=make_grader(config.task.reward or task.reward),
+        grader=grader,
         sampling=Sampling(config.sampling.temperature, config.sampling.top_p, config.sampling.max_tokens, task.stop),
         evalsets=tuple(_evalset(config, task, name, tokenizer) for name in config.eval.tasks or (task.name,)),
     )
@@ -84,7 +78,7 @@ def prepare(config: Config, folder: RunFolder) -> Prepared:
 def facts(prepared: Prepared) -> Mapping[str, str]:
     """What must be equal on all ranks before the first step: names that a user can act on, and hashes of the rest."""
     return {
-        **relevant(prepared.config),
+        **flat(prepared.config),
         "es_mpi version": es_mpi.__version__,
         "run folder": str(prepared.folder.path),
         "noise hash": native.noise_hash(),

@@ -114,7 +114,8 @@ class Session:
             self.monitor.before_after(before_after(self.prepared.folder, self.done))
 
     def _farewell(self) -> str:
-        return f"stopped by a signal after step {self.done}, which is saved\n  continue  es-mpi resume {self.prepared.folder.path}"
+        path = self.prepared.folder.path
+        return f"stopped by a signal after step {self.done}, which is saved\n  continue  es-mpi resume {path}"
 
     def _listen(self) -> None:
         """SIGTERM and SIGUSR1 (what schedulers send before they kill) end the run after the step."""

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 from es_mpi.errors import UsageError, did_you_mean
 from es_mpi.tasks.base import Split, chat, check_shots
-from es_mpi.tasks.split import first_by_rank, rank
+from es_mpi.tasks.split import chosen, drawn
 from es_mpi.types import Problem, PromptText
 
 EXAMPLES, HELDOUT = 8, 400
@@ -77,7 +77,7 @@ def _groups() -> list[Twins]:
         for sign, largest in LARGEST_OPERAND.items()
         for a, b in combinations_with_replacement(range(1, largest + 1), 2)
     ]
-    return first_by_rank(groups, len(groups), SALT)
+    return drawn(groups, len(groups), SALT)
 
 
 def _both(twins: Twins) -> Iterator[Problem]:
@@ -88,8 +88,7 @@ def _both(twins: Twins) -> Iterator[Problem]:
 
 
 def _one(twins: Twins) -> Problem:
-    both = list(_both(twins))
-    return both[rank(twins, f"{SALT} order") % len(both)]
+    return chosen(list(_both(twins)), twins, f"{SALT} order")
 
 
 def _problem(sign: str, a: int, b: int) -> Problem:

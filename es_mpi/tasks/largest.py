@@ -8,7 +8,7 @@ from itertools import combinations, permutations
 from typing import ClassVar
 
 from es_mpi.tasks.base import Split, check_shots
-from es_mpi.tasks.split import first_by_rank, rank
+from es_mpi.tasks.split import chosen, drawn
 from es_mpi.types import Problem
 
 EXAMPLES, HELDOUT, TRAIN = 8, 400, 2000
@@ -45,11 +45,10 @@ class Largest:
 @cache
 def _drawn() -> tuple[Problem, ...]:
     """Examples, then held-out, then training problems."""
-    triples = combinations(range(1, 100), 3)
-    return tuple(_problem(triple) for triple in first_by_rank(triples, EXAMPLES + HELDOUT + TRAIN, SALT))
+    triples = list(combinations(range(1, 100), 3))
+    return tuple(_problem(triple) for triple in drawn(triples, EXAMPLES + HELDOUT + TRAIN, SALT))
 
 
 def _problem(triple: tuple[int, ...]) -> Problem:
-    orders = list(permutations(triple))
-    shown = ",".join(map(str, orders[rank(triple, f"{SALT} order") % len(orders)]))
+    shown = ",".join(map(str, chosen(list(permutations(triple)), triple, f"{SALT} order")))
     return Problem(id=f"largest-{shown}", question=f"max({shown})=", answer=str(max(triple)))

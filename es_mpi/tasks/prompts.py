@@ -19,7 +19,7 @@ class Tokenizer(Protocol):
     @property
     def chat_template(self) -> object: ...
 
-    def __call__(self, text: str, *, add_special_tokens: bool = True) -> Mapping[str, Any]: ...
+    def __call__(self, text: list[str], *, add_special_tokens: bool = True) -> Mapping[str, Any]: ...
 
     def apply_chat_template(self, conversation: list[Message], *, tokenize: bool, add_generation_prompt: bool) -> Any: ...
 
@@ -47,8 +47,11 @@ def encode_prompts(
     `max_model_len` and `max_tokens` (of a response) are in tokens. Raises UsageError for a prompt that leaves no room
     for its response (model.max_model_len), and for a chat prompt where the model has no template or one that refuses.
     """
+    texts = [_text(tokenizer, problem.id, task.prompt(problem)) for problem in problems]
+    # Special tokens are not left to the tokenizer: it would add a second BOS to a template's, and some add an EOS.
+    encoded = tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
     bos = _bos(tokenizer)
-    prompts = [Prompt(p.id, tuple(_encode(tokenizer, bos, p.id, task.prompt(p)))) for p in problems]
+    prompts = [Prompt(problem.id, _with_bos(bos, ids)) for problem, ids in zip(problems, encoded, strict=True)]
     longest = max(prompts, key=lambda prompt: len(prompt.token_ids), default=None)
     if longest and len(longest.token_ids) + max_tokens > max_model_len:
         raise UsageError(
@@ -65,17 +68,18 @@ def encode_prompts(
 def _bos(tokenizer: Tokenizer) -> int | None:
     """The token that this tokenizer puts in front of every text; defining one does not mean using it."""
     bos = tokenizer.bos_token_id
-    return bos if bos is not None and list(tokenizer("a")["input_ids"])[:1] == [bos] else None
+    return bos if bos is not None and list(tokenizer(["a"])["input_ids"][0])[:1] == [bos] else None
 
 
-def _encode(tokenizer: Tokenizer, bos: int | None, problem_id: str, prompt: PromptText) -> list[int]:
-    # Special tokens are not left to the tokenizer: it would add a second BOS to a template's, and some add an EOS.
-    text = prompt if isinstance(prompt, str) else _render(tokenizer, problem_id, prompt)
-    ids = list(tokenizer(text, add_special_tokens=False)["input_ids"])
+def _with_bos(bos: int | None, ids: Sequence[int]) -> tuple[int, ...]:
     if bos is None:
-        return ids
+        return tuple(ids)
     start = next((i for i, token in enumerate(ids) if token != bos), len(ids))
-    return [bos, *ids[start:]]
+    return (bos, *ids[start:])
+
+
+def _text(tokenizer: Tokenizer, problem_id: str, prompt: PromptText) -> str:
+    return prompt if isinstance(prompt, str) else _render(tokenizer, problem_id, prompt)
 
 
 def _render(tokenizer: Tokenizer, problem_id: str, messages: list[Message]) -> str:

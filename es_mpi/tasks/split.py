@@ -1,20 +1,21 @@
-"""A fixed pseudo-random order of generated problems, from which the splits are cut."""
+"""A fixed pseudo-random order of generated problems, from which the splits are cut. It depends on no generator's version."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable
-from hashlib import blake2b
+from collections.abc import Sequence
 from typing import TypeVar
 
+from es_mpi.noise.address import permutation, subkey
+
 T = TypeVar("T")
+ROOT = 0  # problems are the same in every run, so no run's seed enters
 
 
-def rank(item: object, salt: str) -> int:
-    """A 64-bit number that is a function of `salt` and the item's text: no generator, so no version of one to depend on."""
-    return int.from_bytes(blake2b(f"{salt} {item}".encode(), digest_size=8).digest(), "big")
+def drawn(items: Sequence[T], count: int, salt: str) -> list[T]:
+    """`count` items without replacement, in an order that `salt` decides; the shorter sample is a prefix of the longer."""
+    return [items[i] for i in permutation(len(items), subkey(ROOT, salt))[:count]]
 
 
-def first_by_rank(items: Iterable[T], count: int, salt: str) -> list[T]:
-    """The `count` items of lowest rank, in that order: a sample without replacement, the shorter one a prefix of the longer."""
-    return heapq.nsmallest(count, items, key=lambda item: rank(item, salt))
+def chosen(options: Sequence[T], item: object, salt: str) -> T:
+    """One of `options`, as a function of `salt` and the item's text."""
+    return options[subkey(ROOT, f"{salt} {item}") % len(options)]

@@ -24,9 +24,9 @@ class Characters:
     ends: tuple[int, ...] = ()
     bos_token_id: int | None = BOS
 
-    def __call__(self, text: str, *, add_special_tokens: bool = True) -> Mapping[str, Any]:
-        ids = [ord(c) for c in text.replace("<s>", chr(BOS))]
-        return {"input_ids": [*self.adds, *ids, *self.ends] if add_special_tokens else ids}
+    def __call__(self, text: list[str], *, add_special_tokens: bool = True) -> Mapping[str, Any]:
+        rows = [[ord(c) for c in one.replace("<s>", chr(BOS))] for one in text]
+        return {"input_ids": [[*self.adds, *ids, *self.ends] if add_special_tokens else ids for ids in rows]}
 
     def apply_chat_template(self, conversation: list[Message], *, tokenize: bool, add_generation_prompt: bool) -> str:
         if conversation[0]["role"] == "system":
