@@ -43,8 +43,7 @@ class RunFolder:
         try:
             for folder in (self.tensorboard, self.checkpoints, self.eval, self.logs):
                 folder.mkdir(parents=True)
-            with replacing(self.config) as file:
-                file.write(config_yaml.encode())
+            self.write_config(config_yaml)
         except OSError as error:
             shutil.rmtree(self.path, ignore_errors=True)
             raise UsageError(
@@ -53,6 +52,11 @@ class RunFolder:
                 expected="a place you may write to",
                 key="run.dir",
             ) from error
+
+    def write_config(self, config_yaml: str) -> None:
+        """Replace the resolved config, all at once."""
+        with replacing(self.config) as file:
+            file.write(config_yaml.encode())
 
     def refuse_existing(self) -> None:
         """Raises UsageError when something of that name exists."""

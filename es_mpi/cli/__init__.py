@@ -18,7 +18,7 @@ import es_mpi
 from es_mpi.comm.launcher import detect
 from es_mpi.errors import EXIT_INTERNAL, EXIT_OK, EsMpiError, UsageError, did_you_mean
 
-EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+EXIT_INTERRUPTED, EXIT_PIPE = 130, 141  # 128 + SIGINT, 128 + SIGPIPE, as shells report them
 OVERRIDES = "[key=value ...]"
 
 COMMANDS = {
@@ -51,6 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader (head, less) has seen enough; what Python still holds for it goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_PIPE
     except Exception:  # the last frame before the shell: a fault of ours has its own exit code
         traceback.print_exc()
         print(f"{_speaker()}: internal error", file=sys.stderr, flush=True)

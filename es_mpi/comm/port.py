@@ -1,4 +1,4 @@
-"""The port through which ranks meet: five exchanges, each a named wait with a deadline."""
+"""The port through which ranks meet: four exchanges, each a named wait with a deadline."""
 
 from __future__ import annotations
 

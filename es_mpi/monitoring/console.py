@@ -56,7 +56,7 @@ class Console:
         stream = stream or sys.stdout
         mode = _choose(stream) if mode == "auto" else mode
         self._mode, self._total, self._start, self._clock = mode, total, start, clock
-        self._began = self._last = clock()
+        self._last, self._spent = clock(), 0.0
         rich = mode == "rich"
         self._out = RichConsole(file=stream, force_terminal=rich, highlight=False, width=None if rich else _PLAIN_WIDTH)
         # No refresh thread: the display moves when there is something new to say.
@@ -79,13 +79,13 @@ class Console:
             if self._mode == "rich":
                 self._bar.update(self._task, completed=step, phase=phase, text=text, refresh=True)
             else:
-                self.note(f"update {step}/{self._total}  {phase}{'  ' if phase else ''}{text}")
+                self._say(f"update {step}/{self._total}  {phase}{'  ' if phase else ''}{text}")
         for task, text in _evaluations(values).items():
             self.note(f"step {step}  {task}: {text}")
 
     def note(self, text: str) -> None:
-        if self._mode != "off":
-            self._out.print(escape(text), soft_wrap=True)
+        self._say(text)
+        self._last = self._clock()  # what a note tells of (a start, an evaluation) is no part of the next update
 
     def warn(self, text: str) -> None:
         self._out.print(f"[yellow]warning: {escape(text)}[/yellow]", soft_wrap=True)
@@ -106,11 +106,16 @@ class Console:
         if self._mode == "rich":
             self._bar.stop()
 
+    def _say(self, text: str) -> None:
+        if self._mode != "off":
+            self._out.print(escape(text), soft_wrap=True)
+
     def _pace(self, step: int) -> str:
-        """Seconds of the last update, and the time left at the mean pace since the start."""
+        """Seconds of the last update, and the time left at the mean pace of all."""
         now = self._clock()
         seconds, self._last = now - self._last, now
-        left = (now - self._began) / max(1, step - self._start) * (self._total - step)
+        self._spent += seconds
+        left = self._spent / max(1, step - self._start) * (self._total - step)
         return f"{seconds:.1f} s/update  ETA {_duration(left)}"
 
 

@@ -16,7 +16,7 @@ from es_mpi.estimator import Estimate, estimate
 from es_mpi.phases.context import RunContext, StepReport, Tally
 from es_mpi.population import members, share
 from es_mpi.tasks.batches import Batch
-from es_mpi.types import Completion, Member, MemberScore, Problem, Status, UpdateStats
+from es_mpi.types import Completion, Member, MemberScore, Problem, Status, UpdateStats, Verdict
 
 
 def es_step(run: RunContext, name: str, phase: EsPhase, step: int) -> StepReport:
@@ -24,7 +24,7 @@ def es_step(run: RunContext, name: str, phase: EsPhase, step: int) -> StepReport
 
     Raises TooFewMembers below `min_valid`, Divergence when the ranks' masters differ afterwards.
     """
-    tally = Tally()
+    tally, sent = Tally(), run.comm.bytes_sent
     batch = run.batches.at(step)
     population = members(run.run_seed, step, phase.population, phase.estimator)
     mine = [
@@ -42,6 +42,7 @@ def es_step(run: RunContext, name: str, phase: EsPhase, step: int) -> StepReport
         stats = run.engine.store.update(result.terms)
         digest = run.engine.store.digest()
     agree_fields(run.comm, f"master weights after update {step + 1}", {"digest": digest}, error=Divergence)
+    tally.add("bytes", run.comm.bytes_sent - sent)
     totals = sum_tallies(run.comm, tally.values)
     return StepReport(
         record=_record(name, phase, step, batch, scores, result, digest),
@@ -100,10 +101,7 @@ def _metrics(
     times = {name: seconds / ranks for name, seconds in totals.items() if name.startswith("time/")}
     responses, tokens = totals.get("responses", 0.0), totals.get("tokens", 0.0)
     generating, whole = times["time/generate"], sum(times.values())
-    share_of = {
-        f"grade/{verdict}": totals.get(f"grade/{verdict}", 0.0) / max(responses, 1.0)
-        for verdict in ("right", "wrong", "unparsed", "timeout")
-    }
+    share_of = {f"grade/{verdict}": totals.get(f"grade/{verdict}", 0.0) / max(responses, 1.0) for verdict in Verdict}
     return {
         "reward/mean": result.mean, "reward/std": result.std, "reward/min": min(kept), "reward/max": max(kept),
         "es/update_norm": stats.norm, "es/step_cosine": stats.cosine,
@@ -113,5 +111,5 @@ def _metrics(
         **share_of, **times,
         "perf/tokens_per_s": tokens / whole,
         "perf/overhead": whole / generating,
-        "perf/bytes_per_step": 16.0 * len(scores),
+        "perf/bytes_per_step": totals["bytes"] / ranks,
     }

@@ -66,6 +66,8 @@ def resume(run_dir: str, overrides: Sequence[str] = (), force: Sequence[str] = (
 
         prepared, records = _stage(comm, check)
         agree_fields(comm, "the resumed run", {**facts(prepared), "recorded steps": str(len(records))})
+        if comm.rank == 0:
+            folder.write_config(to_yaml(prepared.config))  # later commands go by what this attempt was told
         return _attempt(comm, prepared, records)
 
     return _guarded(work)

@@ -128,6 +128,8 @@ def test_sigterm_saves_and_exits_75_and_resume_finishes(tmp_path):
     done = es_mpi(["resume", run, "--force", "phases.warm.updates", f"phases.warm.updates={steps + 2}"])
     assert done.returncode == 0, done.stderr
     assert len(journal(run)) == steps + 2
+    again = es_mpi(["resume", run])  # the folder knows what it was told
+    assert again.returncode == 0 and len(journal(run)) == steps + 2, again.stderr
 
 
 def test_resume_refuses_changed_results_and_replays_torn_or_damaged_state(tmp_path):

@@ -221,3 +221,14 @@ def test_doctor_reports_and_fails_with_the_noise_self_test(
     monkeypatch.setattr(native, "self_test", raiser(Divergence("other noise")))
     assert main(["doctor"]) == 70
     assert "FAILED: Divergence: other noise" in capsys.readouterr().out
+
+
+def test_a_reader_that_has_seen_enough_is_no_fault(config: Path) -> None:
+    script = "import sys; from es_mpi.cli import main; sys.exit(main(sys.argv[1:]))"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, "check", str(config)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.communicate()[1] == ""
+    assert process.returncode == 141

@@ -13,7 +13,9 @@ from es_mpi.monitoring.console import Console, EvalRow, Interval
 
 UPDATE = {"reward/mean": 0.4125, "reward/std": 0.0507, "reward/max": 0.5, "time/generate": 3.0}
 EVALUATION = {
-    **{"eval/largest/greedy": 0.75, "eval/largest/greedy_low": 0.6861, "eval/largest/greedy_high": 0.8049},
+    "eval/largest/greedy": 0.75,
+    "eval/largest/greedy_low": 0.6861,
+    "eval/largest/greedy_high": 0.8049,
     "eval/largest/pass@8": 0.9,
     "eval/gsm8k/greedy": 0.03,
 }
@@ -43,6 +45,14 @@ def test_one_plain_line_an_update() -> None:
         "update 1/30  warm  reward 0.412 (sd 0.051)  best 0.500  10.0 s/update  ETA 4m50s",
         "update 2/30  warm  reward 0.412 (sd 0.051)  best 0.500  4.0 s/update  ETA 3m16s",
     ]
+
+
+def test_an_evaluation_is_no_part_of_the_next_update() -> None:
+    console, out = _plain(seconds=(0.0, 10.0, 70.0, 75.0))
+    console.log(1, {"reward/mean": 0.5})
+    console.log(1, {"eval/largest/greedy": 0.5})
+    console.log(2, {"reward/mean": 0.5})
+    assert out.getvalue().splitlines()[-1] == "update 2/30  reward 0.500  5.0 s/update  ETA 3m30s"
 
 
 def test_a_resumed_run_counts_its_own_updates() -> None:
