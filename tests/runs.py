@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import yaml
-from mpi_launch import REPO, rank_env, run_ranks
+from mpi_launch import REPO, mpirun_path, rank_env, run_ranks
 
 TOY: dict[str, Any] = {
     "engine": {"kind": "toy", "threads": 1},
@@ -20,6 +22,9 @@ TOY: dict[str, Any] = {
     "eval": {"problems": 20, "samples": 2, "k": [1, 2]},
     "monitor": {"console": "plain"},
 }
+
+
+TESTS_ON_PATH = {"PYTHONPATH": f"{REPO / 'tests'}:{REPO}"}  # for rewards that tests define
 
 
 def toy_config(folder: Path, name: str = "run", **sections: dict[str, Any]) -> Path:
@@ -38,14 +43,39 @@ def toy_config(folder: Path, name: str = "run", **sections: dict[str, Any]) -> P
 
 def es_mpi(args: Sequence[str | Path], *, ranks: int = 1, timeout: float = 120) -> subprocess.CompletedProcess[str]:
     """`es-mpi *args`, alone or on several ranks of a real launcher, with tests/ importable for rewards of tests."""
-    env = {"PYTHONPATH": f"{REPO / 'tests'}:{REPO}"}
     command = ["-m", "es_mpi", *args]
     if ranks > 1:
-        return run_ranks(ranks, command, timeout, env)
+        return run_ranks(ranks, command, timeout, TESTS_ON_PATH)
     return subprocess.run(
-        [sys.executable, *map(str, command)], cwd=REPO, env=rank_env(env), capture_output=True, text=True, timeout=timeout,
+        [sys.executable, *map(str, command)], cwd=REPO, env=rank_env(TESTS_ON_PATH), capture_output=True, text=True, timeout=timeout,
         check=False, stdin=subprocess.DEVNULL,
     )
+
+
+def start_ranks(args: Sequence[str], ranks: int) -> subprocess.Popen[str]:
+    """`es-mpi *args` on ranks of a real launcher, left running."""
+    command = [mpirun_path(), "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", "-n", str(ranks), sys.executable, "-m", "es_mpi"]
+    return subprocess.Popen(
+        [*command, *args], cwd=REPO, env=rank_env(TESTS_ON_PATH), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, start_new_session=True,
+    )
+
+
+def end_all_ranks(process: subprocess.Popen[str]) -> None:
+    """kill -9 of the launcher and of everything it started."""
+    for child in psutil.Process(process.pid).children(recursive=True):
+        child.kill()
+    process.kill()
+    process.wait()
+
+
+def wait_for_steps(run: Path, steps: int, process: subprocess.Popen[str], deadline: float = 60) -> None:
+    """Return when the run's journal has `steps` lines."""
+    end = time.monotonic() + deadline
+    while not (run / "journal.jsonl").exists() or len((run / "journal.jsonl").read_bytes().splitlines()) < steps:
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < end, "the run did not get there"
+        time.sleep(0.01)
 
 
 def journal(run: Path) -> list[dict[str, Any]]:

@@ -47,7 +47,7 @@ def run_threads(size: int, program: Callable[[Comm], Any], deadline_s: float = 2
     def rank_main(rank: int) -> None:
         try:
             outcomes[rank] = program(ThreadComm(rank, size, deadline_s, lines))
-        except BaseException as error:  # noqa: BLE001  (also SystemExit: it is the result to look at)
+        except BaseException as error:  # also SystemExit: it is the result to look at
             outcomes[rank] = error
 
     threads = [Thread(target=rank_main, args=(rank,), daemon=True) for rank in range(size)]

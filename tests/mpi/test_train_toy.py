@@ -7,14 +7,13 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import psutil
 import pytest
-from mpi_launch import REPO, mpirun_path, rank_env
-from runs import es_mpi, journal, summary, toy_config
+from mpi_launch import run_ranks
+from runs import TESTS_ON_PATH, end_all_ranks, es_mpi, journal, start_ranks, summary, toy_config, wait_for_steps
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(180)]
 
@@ -73,28 +72,6 @@ def test_a_grader_that_always_raises_stops_the_run_once_and_says_where_to_look(t
     assert "this grader is broken" in log
 
 
-def kill_tree(process: subprocess.Popen[str]) -> None:
-    for child in psutil.Process(process.pid).children(recursive=True):
-        child.kill()
-    process.kill()
-    process.wait()
-
-
-def start(args: list[str], ranks: int) -> subprocess.Popen[str]:
-    command = [mpirun_path(), "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", "-n", str(ranks), sys.executable, "-m", "es_mpi"]
-    env = rank_env({"PYTHONPATH": f"{REPO / 'tests'}:{REPO}"})
-    return subprocess.Popen([*command, *args], cwd=REPO, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT, text=True, start_new_session=True)
-
-
-def wait_for_steps(run: Path, steps: int, process: subprocess.Popen[str], deadline: float = 60) -> None:
-    end = time.monotonic() + deadline
-    while not (run / "journal.jsonl").exists() or len((run / "journal.jsonl").read_bytes().splitlines()) < steps:
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < end, "the run did not get there"
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("attempt", range(5))
 def test_kill_9_at_a_random_moment_then_resume_ends_in_the_same_bits(tmp_path, attempt):
     config = toy_config(tmp_path, task={"reward": "toy_reward:slow_closeness"}, checkpoint={"every": 2}, phases={
@@ -102,10 +79,10 @@ def test_kill_9_at_a_random_moment_then_resume_ends_in_the_same_bits(tmp_path, a
     assert train(config, "run.name=whole").returncode == 0
     whole, run = journal(tmp_path / "runs" / "whole"), tmp_path / "runs" / "run"
     chance = random.Random(attempt)
-    process = start(["train", str(config)], ranks=2)
+    process = start_ranks(["train", str(config)], ranks=2)
     wait_for_steps(run, chance.randrange(1, 6), process)
     time.sleep(chance.random() * 0.3)  # anywhere within a step; the result may not depend on where
-    kill_tree(process)
+    end_all_ranks(process)
     done = es_mpi(["resume", run], ranks=1 + attempt % 3)
     assert done.returncode == 0, done.stderr
     steps = [[(r["step"], r["members"], r["digest"]) for r in records] for records in (journal(run), whole)]
@@ -117,7 +94,7 @@ def test_sigterm_saves_and_exits_75_and_resume_finishes(tmp_path):
     config = toy_config(tmp_path, task={"reward": "toy_reward:slow_closeness"}, phases={
         "warm": {"kind": "es", "updates": 200, "population": 7, "sigma": 0.3, "alpha": 0.3}})
     run = tmp_path / "runs" / "run"
-    process = start(["train", str(config)], ranks=2)
+    process = start_ranks(["train", str(config)], ranks=2)
     wait_for_steps(run, 2, process)
     ranks = [p for p in psutil.Process(process.pid).children(recursive=True) if "es_mpi" in " ".join(p.cmdline())]
     os.kill(ranks[-1].pid, signal.SIGTERM)
@@ -166,9 +143,7 @@ def test_ranks_with_different_configs_stop_and_name_the_field(tmp_path):
         "rank = int(os.environ['OMPI_COMM_WORLD_RANK'])\n"
         f"sys.exit(main(['train', {str(config)!r}, f'phases.warm.population={{3 + 2 * rank}}']))\n"
     )
-    from mpi_launch import run_ranks
-
-    done = run_ranks(2, [program], 60, {"PYTHONPATH": f"{REPO / 'tests'}:{REPO}"})
+    done = run_ranks(2, [program], 60, TESTS_ON_PATH)
     assert done.returncode == 2
     assert "phases.warm.population" in done.stderr and "= 3" in done.stderr and "= 5" in done.stderr
     assert not (tmp_path / "runs").exists()

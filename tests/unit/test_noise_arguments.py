@@ -75,7 +75,7 @@ def test_an_unfit_number_is_named_and_nothing_is_written(noise: ModuleType, chan
 @pytest.mark.parametrize("sigma", [np.nan, np.inf, -np.inf, 1e39, "much"])
 def test_sigma_must_be_finite(noise: ModuleType, sigma: float) -> None:
     out = f32()
-    with pytest.raises(ValueError, match="^sigma must be"):
+    with pytest.raises(ValueError, match=r"^sigma must be"):
         noise.perturb(out, f32(), 0, sigma)
     assert (out == 1).all()
 
@@ -83,11 +83,11 @@ def test_sigma_must_be_finite(noise: ModuleType, sigma: float) -> None:
 @BOTH
 def test_pairs_must_fit(noise: ModuleType) -> None:
     both = f32(16)
-    with pytest.raises(ValueError, match="^out must have the length of master, 8, found 7"):
+    with pytest.raises(ValueError, match=r"^out must have the length of master, 8, found 7"):
         noise.perturb(f32(7), f32(8), 0, 0.1)
-    with pytest.raises(ValueError, match="^out must not overlap master"):
+    with pytest.raises(ValueError, match=r"^out must not overlap master"):
         noise.perturb(both[:8], both[7:15], 0, 0.1)
-    with pytest.raises(ValueError, match="^out must be a numpy array of dtype float32 or uint16 or float16, found int16"):
+    with pytest.raises(ValueError, match=r"^out must be a numpy array of dtype float32 or uint16 or float16, found int16"):
         noise.perturb(np.zeros(8, np.int16), f32(), 0, 0.1)
     noise.perturb(both[:8], both[8:], 0, 0.1)
 
