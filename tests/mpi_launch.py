@@ -31,19 +31,14 @@ def rank_env(env: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**base, **(env or {})}
 
 
-def run_ranks(
-    n: int, args: Sequence[str | Path], timeout: float, env: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run `python *args` on `n` ranks (more than cores is fine) and return exit code, stdout and stderr as text.
+def start_ranks(n: int, args: Sequence[str | Path], env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    """Start `python *args` on `n` ranks (more than cores is fine) in the repository root; stdout and stderr are pipes.
 
-    `args` is what follows `python`: `["-m", "es_mpi", "train", ...]` or `[script, ...]`. The working folder is the
-    repository root. Raises AssertionError with the output so far when the ranks run longer than `timeout` seconds;
-    every process of the launch is gone by then.
+    `args` is what follows `python`: `["-m", "es_mpi", "train", ...]` or `[script, ...]`.
     """
     command = [mpirun_path(), "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", "-n", str(n), sys.executable]
-    command += [str(arg) for arg in args]
-    process = subprocess.Popen(
-        command,
+    return subprocess.Popen(
+        [*command, *map(str, args)],
         cwd=REPO,
         env=rank_env(env),
         stdin=subprocess.DEVNULL,
@@ -52,6 +47,17 @@ def run_ranks(
         text=True,
         start_new_session=True,
     )
+
+
+def run_ranks(
+    n: int, args: Sequence[str | Path], timeout: float, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run `python *args` on `n` ranks and return exit code, stdout and stderr as text.
+
+    Raises AssertionError with the output so far when the ranks run longer than `timeout` seconds; every process of the
+    launch is gone by then.
+    """
+    process = start_ranks(n, args, env)
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -61,7 +67,15 @@ def run_ranks(
     except BaseException:  # Ctrl-C or pytest-timeout: leave no ranks behind
         _end(process)
         raise
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def kill_ranks(process: subprocess.Popen[str]) -> None:
+    """kill -9 of the launcher and of everything it started."""
+    for child in psutil.Process(process.pid).children(recursive=True):
+        child.kill()
+    process.kill()
+    process.wait()
 
 
 def _end(process: subprocess.Popen[str]) -> None:

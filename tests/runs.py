@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import psutil
 import yaml
-from mpi_launch import REPO, mpirun_path, rank_env, run_ranks
+from mpi_launch import REPO, rank_env, run_ranks, start_ranks
 
 TOY: dict[str, Any] = {
     "engine": {"kind": "toy", "threads": 1},
@@ -47,33 +46,21 @@ def es_mpi(args: Sequence[str | Path], *, ranks: int = 1, timeout: float = 120) 
     if ranks > 1:
         return run_ranks(ranks, command, timeout, TESTS_ON_PATH)
     return subprocess.run(
-        [sys.executable, *map(str, command)], cwd=REPO, env=rank_env(TESTS_ON_PATH), capture_output=True, text=True, timeout=timeout,
-        check=False, stdin=subprocess.DEVNULL,
+        [sys.executable, *map(str, command)], cwd=REPO, env=rank_env(TESTS_ON_PATH), stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=timeout, check=False,
     )
 
 
-def start_ranks(args: Sequence[str], ranks: int) -> subprocess.Popen[str]:
-    """`es-mpi *args` on ranks of a real launcher, left running."""
-    command = [mpirun_path(), "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", "-n", str(ranks), sys.executable, "-m", "es_mpi"]
-    return subprocess.Popen(
-        [*command, *args], cwd=REPO, env=rank_env(TESTS_ON_PATH), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, start_new_session=True,
-    )
-
-
-def end_all_ranks(process: subprocess.Popen[str]) -> None:
-    """kill -9 of the launcher and of everything it started."""
-    for child in psutil.Process(process.pid).children(recursive=True):
-        child.kill()
-    process.kill()
-    process.wait()
+def start_es_mpi(args: Sequence[str | Path], ranks: int) -> subprocess.Popen[str]:
+    """The same, left running."""
+    return start_ranks(ranks, ["-m", "es_mpi", *args], TESTS_ON_PATH)
 
 
 def wait_for_steps(run: Path, steps: int, process: subprocess.Popen[str], deadline: float = 60) -> None:
     """Return when the run's journal has `steps` lines."""
     end = time.monotonic() + deadline
     while not (run / "journal.jsonl").exists() or len((run / "journal.jsonl").read_bytes().splitlines()) < steps:
-        assert process.poll() is None, process.communicate()[0]
+        assert process.poll() is None, process.communicate()
         assert time.monotonic() < end, "the run did not get there"
         time.sleep(0.01)
 

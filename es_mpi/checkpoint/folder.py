@@ -78,6 +78,11 @@ def checkpoints(run_dir: Path) -> list[Checkpoint]:
     return whole
 
 
+def has_checkpoint(run_dir: Path, step: int) -> bool:
+    """Whether a checkpoint of `step` stands with all its files at their full sizes."""
+    return any(found.step == step for found in checkpoints(run_dir))
+
+
 def find_newest(run_dir: Path, at_most: int, verify: bool = True) -> tuple[Checkpoint | None, list[str]]:
     """The newest whole checkpoint up to step `at_most`, and a note on each newer one that is damaged or lies beyond.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import FrameType
 
-from es_mpi.checkpoint.folder import prune, write_checkpoint
+from es_mpi.checkpoint.folder import has_checkpoint, prune, write_checkpoint
 from es_mpi.checkpoint.journal import Journal
 from es_mpi.checkpoint.run_folder import write_json
 from es_mpi.checkpoint.weights import writer
@@ -25,7 +25,7 @@ from es_mpi.monitoring.monitor import Monitor
 from es_mpi.phases.context import RunContext, StepReport
 from es_mpi.phases.es import es_step
 from es_mpi.runner.prepare import Prepared, eval_tokens
-from es_mpi.runner.summary import before_after, summary
+from es_mpi.runner.summary import before_after, evaluated, summary
 
 STEP: Mapping[str, Callable[[RunContext, str, EsPhase, int], StepReport]] = {"es": es_step}
 
@@ -51,27 +51,47 @@ class Session:
         Raises an agreed TryAgain when a signal asked for an early end: the last step is saved then.
         """
         self._listen()
-        config, schedule = self.prepared.config, self.prepared.schedule()
-        context = self._context()
-        if self.done == 0 and config.eval.before:
-            self._evaluate()
+        schedule, context = self.prepared.schedule(), self._context()
+        self._catch_up()
         for step in range(self.done, len(schedule)):
-            name = schedule[step]
-            report = self._step(context, name, step)
+            report = self._step(context, schedule[step], step)
             self.done, self.digest = step + 1, report.record["digest"]
             if self.journal:
                 self.journal.append(report.record)  # from here on the step exists
-            self.monitor.log(self.done, report.metrics, name)
-            last = self.done == len(schedule)
-            if (config.eval.every and self.done % config.eval.every == 0 and not last) or (last and config.eval.after):
+            self.monitor.log(self.done, report.metrics, schedule[step])
+            if self._evaluation_due():
                 self._evaluate()
             stop = any_rank(self.comm, "stop requests", self._stop)
-            if last or stop or (config.checkpoint.every and self.done % config.checkpoint.every == 0):
-                self._save(name)
-            if stop and not last:
+            if stop or self._checkpoint_due():
+                self._save()
+            if stop and self.done < len(schedule):
                 raise agreed(TryAgain, self._farewell(), silent=self.comm.rank != 0)
         self._finish()
         return EXIT_OK
+
+    def _catch_up(self) -> None:
+        """What is due at the step this attempt begins with, where an earlier attempt was killed before it did it."""
+        folder = self.prepared.folder
+        if self._evaluation_due() and self._lacks("evaluation", lambda: not evaluated(folder, self.done)):
+            self._evaluate()
+        if self._checkpoint_due() and self._lacks("checkpoint", lambda: not has_checkpoint(folder.path, self.done)):
+            self._save()
+
+    def _lacks(self, what: str, missing: Callable[[], bool]) -> bool:
+        """Rank 0 looks, for all: other nodes may see a file later."""
+        return any_rank(self.comm, f"missing {what} of step {self.done}", self.comm.rank == 0 and missing())
+
+    def _evaluation_due(self) -> bool:
+        config = self.prepared.config.eval
+        if self.done == 0:
+            return config.before
+        if self.done == self.prepared.total:
+            return config.after
+        return bool(config.every) and self.done % config.every == 0
+
+    def _checkpoint_due(self) -> bool:
+        every = self.prepared.config.checkpoint.every
+        return self.done > 0 and (self.done == self.prepared.total or bool(every) and self.done % every == 0)
 
     def _context(self) -> RunContext:
         p = self.prepared
@@ -97,11 +117,11 @@ class Session:
         values["time/eval"] = time.perf_counter() - began
         self.monitor.log(self.done, values)
 
-    def _save(self, phase: str) -> None:
+    def _save(self) -> None:
         """Rank 0 writes; the others wait at the next exchange."""
         if self.comm.rank == 0:
             began = time.perf_counter()
-            folder = self.prepared.folder.path
+            folder, phase = self.prepared.folder.path, self.prepared.schedule()[self.done - 1]
             write_checkpoint(folder, self.done, writer(self.engine.store), {"phase": phase, "digest": self.digest})
             prune(folder, self.prepared.config.checkpoint.keep)
             self.monitor.log(self.done, {"time/save": time.perf_counter() - began})

@@ -20,6 +20,11 @@ def before_after(folder: RunFolder, done: int) -> list[EvalRow]:
     return [EvalRow(task, metric, first[task, metric], last[task, metric]) for task, metric in first if (task, metric) in last]
 
 
+def evaluated(folder: RunFolder, step: int) -> bool:
+    """Whether the metrics hold an evaluation of the weights after `step`."""
+    return bool(_evaluation(_rows(folder), step))
+
+
 def summary(prepared: Prepared, done: int, digest: str, seconds: float, ranks: int) -> dict[str, Any]:
     """The content of summary.json. `seconds` are those of the last attempt, from its engine's start."""
     gains = {

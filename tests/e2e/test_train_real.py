@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from mpi_launch import REPO, rank_env
-from runs import end_all_ranks, es_mpi, journal, start_ranks, summary, wait_for_steps
+from mpi_launch import REPO, kill_ranks, rank_env
+from runs import es_mpi, journal, start_es_mpi, summary, wait_for_steps
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -96,10 +96,10 @@ def test_kill_9_four_more_times(config, runs, attempt):
 def kill_and_resume(config: Path, runs: dict[int, Path], attempt: int) -> None:
     run = config.parent / "runs" / f"killed{attempt}"
     chance = random.Random(attempt)
-    process = start_ranks(["train", str(config), f"run.name={run.name}"], ranks=2)
+    process = start_es_mpi(["train", str(config), f"run.name={run.name}"], ranks=2)
     wait_for_steps(run, chance.randrange(UPDATES), process, deadline=200)
     time.sleep(chance.random())  # anywhere within a step; the result may not depend on where
-    end_all_ranks(process)
+    kill_ranks(process)
     done = es_mpi(["resume", run], ranks=1 + attempt % 2, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     assert steps(run) == steps(runs[1]) and summary(run)["digest"] == summary(runs[1])["digest"]

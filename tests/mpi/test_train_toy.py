@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -12,8 +13,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from mpi_launch import run_ranks
-from runs import TESTS_ON_PATH, end_all_ranks, es_mpi, journal, start_ranks, summary, toy_config, wait_for_steps
+from mpi_launch import kill_ranks, run_ranks
+from runs import TESTS_ON_PATH, es_mpi, journal, start_es_mpi, summary, toy_config, wait_for_steps
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(180)]
 
@@ -79,10 +80,10 @@ def test_kill_9_at_a_random_moment_then_resume_ends_in_the_same_bits(tmp_path, a
     assert train(config, "run.name=whole").returncode == 0
     whole, run = journal(tmp_path / "runs" / "whole"), tmp_path / "runs" / "run"
     chance = random.Random(attempt)
-    process = start_ranks(["train", str(config)], ranks=2)
+    process = start_es_mpi(["train", str(config)], ranks=2)
     wait_for_steps(run, chance.randrange(1, 6), process)
     time.sleep(chance.random() * 0.3)  # anywhere within a step; the result may not depend on where
-    end_all_ranks(process)
+    kill_ranks(process)
     done = es_mpi(["resume", run], ranks=1 + attempt % 3)
     assert done.returncode == 0, done.stderr
     steps = [[(r["step"], r["members"], r["digest"]) for r in records] for records in (journal(run), whole)]
@@ -94,11 +95,11 @@ def test_sigterm_saves_and_exits_75_and_resume_finishes(tmp_path):
     config = toy_config(tmp_path, task={"reward": "toy_reward:slow_closeness"}, phases={
         "warm": {"kind": "es", "updates": 200, "population": 7, "sigma": 0.3, "alpha": 0.3}})
     run = tmp_path / "runs" / "run"
-    process = start_ranks(["train", str(config)], ranks=2)
+    process = start_es_mpi(["train", str(config)], ranks=2)
     wait_for_steps(run, 2, process)
     ranks = [p for p in psutil.Process(process.pid).children(recursive=True) if "es_mpi" in " ".join(p.cmdline())]
     os.kill(ranks[-1].pid, signal.SIGTERM)
-    out, _ = process.communicate(timeout=60)
+    out = "".join(process.communicate(timeout=60))
     assert process.returncode == 75, out
     steps = len(journal(run))
     assert (run / "checkpoints" / f"step_{steps:06d}" / "manifest.json").exists() and "es-mpi resume" in out
@@ -125,6 +126,19 @@ def test_resume_refuses_changed_results_and_replays_torn_or_damaged_state(tmp_pa
     shutil.rmtree(run / "checkpoints")
     again = es_mpi(["replay", run, "--step", "6", "--out", tmp_path / "replayed"])
     assert again.returncode == 0 and end in again.stdout
+
+
+def test_resume_does_what_a_kill_after_the_last_step_left_undone(tmp_path):
+    assert train(toy_config(tmp_path)).returncode == 0
+    run = tmp_path / "runs" / "run"
+    ended = summary(run)
+    (run / "summary.json").unlink()
+    shutil.rmtree(run / "checkpoints" / "step_000006")
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_text("".join(line for line in lines if json.loads(line)["step"] != 6 or "eval/" not in line))
+    assert es_mpi(["resume", run], ranks=2).returncode == 0
+    assert summary(run)["evaluation"] == ended["evaluation"] and summary(run)["digest"] == ended["digest"]
+    assert (run / "checkpoints" / "step_000006" / "manifest.json").exists()
 
 
 def test_replayed_weights_are_those_of_the_checkpoint(tmp_path):
