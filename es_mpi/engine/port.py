@@ -13,6 +13,7 @@ from es_mpi.types import Completion, Member, Prompt, Sampling
 class Engine(Protocol):
     store: MasterStore
     version: int
+    notes: Sequence[str]  # what the user should know of this engine on this machine
 
     def load(self, member: Member | None, sigma: float = 0.0) -> int:
         """Make the working copy RNE(theta + sign * sigma * eps(seed)), or RNE(theta) for None; drop every cache.

@@ -41,6 +41,7 @@ class ToyEngine:
     def __init__(self, store: MasterStore) -> None:
         self.store = store
         self.version = 0
+        self.notes: tuple[str, ...] = ()
         self._weights: dict[str, NDArray[np.float64]] = {}
 
     def load(self, member: Member | None, sigma: float = 0.0) -> int:

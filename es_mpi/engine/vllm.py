@@ -30,6 +30,7 @@ class VllmEngine:
     store: MasterStore
     log: Path | None = None
     version: int = 0
+    notes: tuple[str, ...] = ()
     _llm: Any = field(default=None, init=False, repr=False)
     _weights: Any = field(default=None, init=False, repr=False)
     _stop_ids: frozenset[int] = field(default=frozenset(), init=False, repr=False)
@@ -110,6 +111,7 @@ class VllmEngine:
         on_cpu = current_platform.is_cpu()
         if on_cpu:
             torch.set_num_threads(self.store.threads)
+            self.notes = vllm_cpu.notes(self.model.dtype)
             if self.config.deterministic:
                 vllm_cpu.pad_single_rows()
         self._weights = vllm_weights.WeightMap(self.store, getattr(torch, self.model.dtype))

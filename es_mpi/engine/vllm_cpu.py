@@ -16,6 +16,15 @@ def prepare_environment(deterministic: bool) -> None:
         os.environ["VLLM_CPU_ATTN_SPLIT_KV"] = "0"
 
 
+def notes(dtype: str) -> tuple[str, ...]:
+    """A warning where this CPU has no fast matrix product in `dtype`."""
+    import torch
+
+    if dtype == "float32" or torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        return ()
+    return (f"this CPU has no fast {dtype} arithmetic: model.dtype=float32 generates several times faster on it",)
+
+
 def pad_single_rows() -> None:
     """Run one-row matrix products as two equal rows. oneDNN has another kernel for a single row, whose sums round
     differently, so a sequence decoded alone would differ from the same sequence in a batch."""

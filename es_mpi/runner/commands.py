@@ -128,7 +128,7 @@ def _attempt(comm: Comm, prepared: Prepared, records: Sequence[Record]) -> int:
     for text in restore(store, folder, records):
         monitor.warn(text)
     engine = open_engine(config, store, log)
-    _announce(comm, monitor, prepared, len(records), time.perf_counter() - began, log)
+    _announce(comm, monitor, prepared, len(records), time.perf_counter() - began, log, engine.notes)
     session = Session(comm, prepared, engine, monitor, journal, note, done=len(records), digest=store.digest())
     try:
         return session.run()
@@ -139,13 +139,17 @@ def _attempt(comm: Comm, prepared: Prepared, records: Sequence[Record]) -> int:
             journal.close()
 
 
-def _announce(comm: Comm, monitor: Monitor, prepared: Prepared, done: int, seconds: float, log: Path) -> None:
+def _announce(
+    comm: Comm, monitor: Monitor, prepared: Prepared, done: int, seconds: float, log: Path, notes: Sequence[str]
+) -> None:
     config = prepared.config
     monitor.note(
         f"es_mpi {es_mpi.__version__}: {config.model.path}, {prepared.layout.parameters / 1e6:.1f} M parameters, "
         f"{comm.size} rank(s) with {threads(config)} thread(s), engine ready in {seconds:.1f} s"
     )
     monitor.note(f"run folder {prepared.folder.path}, engine log {log}")
+    for text in notes:
+        monitor.warn(text)
     if done:
         monitor.note(f"continuing after step {done} of {prepared.total}")
 
