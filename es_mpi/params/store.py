@@ -57,8 +57,6 @@ class MasterStore:
 
 
 def _zeros(elements: int) -> NDArray[np.float32]:
-    """Float32 zeros on huge pages where the system has them: a first touch by pages of 4 KiB takes seconds a GiB."""
-    memory = mmap.mmap(-1, 4 * elements, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, np.float32)
+    """Float32 zeros on ordinary pages. numpy asks for huge ones, which the kernel may take seconds a GiB to free up and
+    which gain nothing here: the master is only ever read and written from end to end."""
+    return np.frombuffer(mmap.mmap(-1, 4 * elements, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.float32)

@@ -91,7 +91,7 @@ class Session:
 
     def _checkpoint_due(self) -> bool:
         every = self.prepared.config.checkpoint.every
-        return self.done > 0 and (self.done == self.prepared.total or bool(every) and self.done % every == 0)
+        return self.done > 0 and (self.done == self.prepared.total or (bool(every) and self.done % every == 0))
 
     def _context(self) -> RunContext:
         p = self.prepared
