@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from es_mpi.types import Completion, Member, Prompt, Sampling
 
 PROBE = Member(index=0, seed=0x5EED, sign=1)
 PROBE_SIGMA = 0.5  # as large as weights are, so that a stale copy cannot pass for rounding
-PROBE_PROMPTS = tuple(Prompt(f"probe {i}", tuple(range(1 + i, 5 + i))) for i in range(4))
+PROBE_PROMPT = Prompt("probe", (1, 2, 3, 4))
 PROBE_TOKENS = 4
 
 
@@ -116,6 +117,7 @@ class VllmEngine:
                 vllm_cpu.pad_single_rows()
         self._weights = vllm_weights.WeightMap(self.store, getattr(torch, self.model.dtype))
         vllm_weights.register_loader(self._weights)
+        gc.freeze()  # vLLM collects garbage five times while it starts; nothing that exists by now is any
         self._llm = LLM(**self._arguments(on_cpu))
         self._llm.collective_rpc(lambda worker: self._weights.bind(worker.model_runner.model))
 
@@ -137,7 +139,7 @@ class VllmEngine:
     def _self_test(self) -> None:
         """A perturbation must reach every engine tensor, change what the engine says, and leave no trace in the centre.
 
-        Tensors are compared one by one for the perturbation; the centre, written the same way, by its greedy responses.
+        Tensors are compared one by one for the perturbation; the centre, written the same way, by its greedy response.
         """
         before = self._say()
         self.load(PROBE, PROBE_SIGMA)
@@ -146,9 +148,9 @@ class VllmEngine:
         if wrong:
             raise EngineError(f"weights written into vLLM did not arrive in {len(wrong)} tensors, first: {wrong[:3]}")
         if changed == before:
-            raise EngineError("a perturbation of every weight left vLLM's responses unchanged")
+            raise EngineError("a perturbation of every weight left vLLM's response unchanged")
         if self._say() != before:
             raise EngineError("vLLM does not respond the same after the centre was written back")
 
-    def _say(self) -> list[tuple[int, ...]]:
-        return [c.token_ids for c in self.generate(PROBE_PROMPTS, Sampling(0.0, 1.0, PROBE_TOKENS), [0] * len(PROBE_PROMPTS))]
+    def _say(self) -> tuple[int, ...]:
+        return self.generate([PROBE_PROMPT], Sampling(0.0, 1.0, PROBE_TOKENS), [0])[0].token_ids

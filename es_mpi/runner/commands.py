@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -92,8 +93,12 @@ def replay(run_dir: str, step: int, out: str) -> int:
 
 
 def _guarded(work: Callable[[Comm], int]) -> int:
-    comm = open_comm()
-    return run_guarded(comm, lambda: work(comm))
+    gc.disable()  # until the engine is open: a start makes millions of objects that stay, and sifting them takes seconds
+    try:
+        comm = open_comm()
+        return run_guarded(comm, lambda: work(comm))
+    finally:
+        gc.enable()
 
 
 def _stage(comm: Comm, work: Callable[[], T]) -> T:
@@ -128,6 +133,7 @@ def _attempt(comm: Comm, prepared: Prepared, records: Sequence[Record]) -> int:
     for text in restore(store, folder, records):
         monitor.warn(text)
     engine = open_engine(config, store, log)
+    gc.enable()
     _announce(comm, monitor, prepared, len(records), time.perf_counter() - began, log, engine.notes)
     session = Session(comm, prepared, engine, monitor, journal, note, done=len(records), digest=store.digest())
     try:
