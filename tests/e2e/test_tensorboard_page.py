@@ -71,6 +71,7 @@ def _get(address: str, path: str, **query: str) -> object:
         return json.load(reply)
 
 
+@pytest.mark.e2e
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("tag", TAGS)
 def test_each_step_is_there_once(server: str, tag: str) -> None:
@@ -89,6 +90,7 @@ CHARTS = """
 """
 
 
+@pytest.mark.browser
 @pytest.mark.timeout(180)
 def test_page_draws_the_curves(server: str, tmp_path: Path) -> None:
     expected = dict.fromkeys(TAGS, 8)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reference_model import reference_logprobs
 
 from es_mpi.config.schema import EngineConfig, ModelConfig
 from es_mpi.errors import EngineError
@@ -53,20 +54,6 @@ def transformer(smollm2_dir: Path) -> object:
     from transformers import AutoModelForCausalLM
 
     return AutoModelForCausalLM.from_pretrained(smollm2_dir, dtype=torch.float32)
-
-
-def reference_logprobs(transformer, store, sequences, member, sigma):
-    """Prompt log-probabilities of transformers after the member's weights were put into it tensor by tensor."""
-    import torch
-
-    weights = transformer.state_dict()
-    with torch.no_grad():
-        for spec in store.layout.tensors:
-            values = np.empty(spec.size, np.float32)
-            store.write(spec.name, values, member, sigma)
-            weights[spec.name].copy_(torch.from_numpy(values).view(spec.shape))
-        logprobs = [transformer(torch.tensor([s])).logits[0].log_softmax(-1) for s in sequences]
-    return np.concatenate([[lp[i, t].item() for i, t in enumerate(s[1:])] for s, lp in zip(sequences, logprobs, strict=True)])
 
 
 def test_logprobs_match_transformers_for_three_members_in_a_row_and_the_centre(engine, transformer, sequences):
