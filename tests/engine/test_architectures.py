@@ -20,8 +20,8 @@ from es_mpi.types import Member
 pytestmark = pytest.mark.engine
 
 SIZES = {
-    "vocab_size": 100, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "head_dim": 16, "max_position_embeddings": 128, "tie_word_embeddings": False,
+    "vocab_size": 100, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "num_key_value_heads": 1, "head_dim": 32, "max_position_embeddings": 128, "tie_word_embeddings": False,
 }
 SEQUENCES = [list(range(4, 40)), [50, 7, 90, 33, 8]]
 
