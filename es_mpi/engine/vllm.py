@@ -115,15 +115,18 @@ class VllmEngine:
             self.notes = vllm_cpu.notes(self.model.dtype)
             if self.config.deterministic:
                 vllm_cpu.pad_single_rows()
+        eager = self.config.enforce_eager if self.config.enforce_eager is not None else on_cpu
+        if eager:
+            # vLLM compiles some functions even then, which takes seconds, a compiler, and a folder without a space in its name.
+            torch.compiler.set_stance("force_eager")
         self._weights = vllm_weights.WeightMap(self.store, getattr(torch, self.model.dtype))
         vllm_weights.register_loader(self._weights)
         gc.freeze()  # vLLM collects garbage five times while it starts; nothing that exists by now is any
-        self._llm = LLM(**self._arguments(on_cpu))
+        self._llm = LLM(**self._arguments(on_cpu, eager))
         self._llm.collective_rpc(lambda worker: self._weights.bind(worker.model_runner.model))
 
-    def _arguments(self, on_cpu: bool) -> dict[str, Any]:
+    def _arguments(self, on_cpu: bool, eager: bool) -> dict[str, Any]:
         gib = self.config.kv_cache_gib or (vllm_cpu.KV_CACHE_GIB if on_cpu else None)
-        eager = self.config.enforce_eager if self.config.enforce_eager is not None else on_cpu
         block = self.config.block_size or (vllm_cpu.BLOCK_SIZE if on_cpu and self.config.prefix_caching else None)
         arguments: dict[str, Any] = {
             "model": str(self.store.layout.folder), "load_format": "es_mpi", "dtype": self.model.dtype,
