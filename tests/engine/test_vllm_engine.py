@@ -93,6 +93,7 @@ def test_a_write_that_misses_the_packed_head_is_noticed(engine, monkeypatch):
     with pytest.raises(EngineError, match="did not arrive"):
         engine._self_test()
     monkeypatch.undo()
+    engine.load(None)
     engine._self_test()
 
 
