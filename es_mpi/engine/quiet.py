@@ -33,6 +33,19 @@ def output_to(log: Path | None) -> Iterator[None]:
             os.close(descriptor)
 
 
+@contextmanager
+def keeping(variable: str) -> Iterator[None]:
+    """Within the block a library may change an environment variable; afterwards it is what it was."""
+    before = os.environ.get(variable)
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(variable, None)
+        else:
+            os.environ[variable] = before
+
+
 def logging_config(log: Path, level: str = "INFO") -> Path:
     """A logging configuration file beside `log` that sends vLLM's logger there; vLLM reads its path from
     VLLM_LOGGING_CONFIG_PATH."""

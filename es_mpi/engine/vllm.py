@@ -11,7 +11,7 @@ from typing import Any
 
 from es_mpi.config.schema import EngineConfig, ModelConfig
 from es_mpi.engine import vllm_cpu
-from es_mpi.engine.quiet import logging_config, output_to
+from es_mpi.engine.quiet import keeping, logging_config, output_to
 from es_mpi.errors import EngineError
 from es_mpi.params.store import MasterStore
 from es_mpi.types import Completion, Member, Prompt, Sampling
@@ -39,7 +39,7 @@ class VllmEngine:
     def __post_init__(self) -> None:
         self._environment()
         try:
-            with output_to(self.log):
+            with output_to(self.log), keeping("LD_PRELOAD"):  # vLLM sets it for workers, which there are none of
                 self._start()
                 self._self_test()
         except (RuntimeError, ValueError, OSError, ImportError) as error:
