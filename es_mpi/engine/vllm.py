@@ -34,7 +34,6 @@ class VllmEngine:
     notes: tuple[str, ...] = ()
     _llm: Any = field(default=None, init=False, repr=False)
     _weights: Any = field(default=None, init=False, repr=False)
-    _stop_ids: frozenset[int] = field(default=frozenset(), init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._environment()

@@ -146,15 +146,26 @@ def test_two_ranks_say_it_once(config, tmp_path):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_what_only_one_rank_meets_stops_all_and_names_it(tmp_path):
-    """A model folder that one node lacks: the other ranks must not start without it."""
-    config = toy_config(tmp_path)
-    program = tmp_path / "lacks.py"
+def train_apart(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
+    """One job whose rank r was given only the r-th override, as when nodes see different files."""
+    program = folder / "apart.py"
     program.write_text(
         "import os, sys\nfrom es_mpi.cli import main\n"
-        "path = ['', 'model.path=models/none'][int(os.environ['OMPI_COMM_WORLD_RANK'])]\n"
-        f"sys.exit(main(['train', {str(config)!r}, *filter(None, [path])]))\n"
+        f"override = {overrides!r}[int(os.environ['OMPI_COMM_WORLD_RANK'])]\n"
+        f"sys.exit(main(['train', {str(toy_config(folder))!r}, override]))\n"
     )
-    done = run_ranks(2, [program], 60, TESTS_ON_PATH)
+    return run_ranks(len(overrides), [program], 60, TESTS_ON_PATH)
+
+
+def test_what_only_one_rank_meets_stops_all_and_names_it(tmp_path):
+    done = train_apart(tmp_path, "run.seed=0", "model.path=models/none")
     assert done.returncode == 2 and "rank 1" in done.stderr and "models/none" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("key", ["phases.warm.population", "checkpoint.every"])
+def test_ranks_with_different_configs_stop_and_name_the_field(tmp_path, key):
+    done = train_apart(tmp_path, f"{key}=3", f"{key}=5")
+    assert done.returncode == 2
+    assert key in done.stderr and "= 3" in done.stderr and "= 5" in done.stderr
     assert not (tmp_path / "runs").exists()

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from mpi_launch import kill_ranks, run_ranks
-from runs import TESTS_ON_PATH, es_mpi, journal, start_es_mpi, summary, toy_config, wait_for_steps
+from mpi_launch import kill_ranks
+from runs import es_mpi, journal, start_es_mpi, summary, toy_config, wait_for_steps
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(180)]
 
@@ -147,17 +147,3 @@ def test_replayed_weights_are_those_of_the_checkpoint(tmp_path):
     assert es_mpi(["replay", run, "--step", "6", "--out", out]).returncode == 0
     assert (out / "model.safetensors").read_bytes() == (run / "checkpoints/step_000006/model.safetensors").read_bytes()
     assert es_mpi(["replay", run, "--step", "9", "--out", tmp_path / "x"]).returncode == 2
-
-
-def test_ranks_with_different_configs_stop_and_name_the_field(tmp_path):
-    config = toy_config(tmp_path)
-    program = tmp_path / "differ.py"
-    program.write_text(
-        "import os, sys\nfrom es_mpi.cli import main\n"
-        "rank = int(os.environ['OMPI_COMM_WORLD_RANK'])\n"
-        f"sys.exit(main(['train', {str(config)!r}, f'phases.warm.population={{3 + 2 * rank}}']))\n"
-    )
-    done = run_ranks(2, [program], 60, TESTS_ON_PATH)
-    assert done.returncode == 2
-    assert "phases.warm.population" in done.stderr and "= 3" in done.stderr and "= 5" in done.stderr
-    assert not (tmp_path / "runs").exists()
