@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import json
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TextIO
 
 from es_mpi.checkpoint.files import replacing
 from es_mpi.checkpoint.jsonl import encode
@@ -33,6 +35,7 @@ class RunFolder:
         self.eval = path / "eval"
         self.logs = path / "logs"
         self.summary = path / "summary.json"
+        self.lock_file = path / ".lock"
 
     def create(self, config_yaml: str) -> None:
         """Make the folder, with the resolved config in it.
@@ -40,12 +43,16 @@ class RunFolder:
         Raises UsageError when something of that name exists or the place is not writable; nothing is left behind then.
         """
         self.refuse_existing()
+        made = False  # what is not ours (another job may be as fast) is never removed
         try:
+            self.path.mkdir(parents=True)
+            made = True
             for folder in (self.tensorboard, self.checkpoints, self.eval, self.logs):
-                folder.mkdir(parents=True)
+                folder.mkdir()
             self.write_config(config_yaml)
         except OSError as error:
-            shutil.rmtree(self.path, ignore_errors=True)
+            if made:
+                shutil.rmtree(self.path, ignore_errors=True)
             raise UsageError(
                 f"the run folder cannot be made: {error.strerror}",
                 value=str(self.path),
@@ -77,6 +84,23 @@ class RunFolder:
                 expected=f"a folder with {self.config.name}, made by es-mpi train",
                 remedy="name a run folder (runs/NAME)",
             )
+
+    def lock(self) -> TextIO:
+        """Keep other jobs out for as long as the returned file is open; a killed process lets go of it by itself.
+
+        Raises UsageError when another job has the folder. A file system without locks keeps nobody out.
+        """
+        file = self.lock_file.open("a", encoding="ascii")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise UsageError(
+                f"another job is working on {self.path}", key="run.name", remedy="wait for its end, or choose another name"
+            ) from None
+        except OSError:
+            pass
+        return file
 
     def open_attempt(self) -> int:
         """Make `logs/attempt_N` for the next N, point `logs/latest` at it; returns N. For one rank, which tells the others."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -55,13 +56,16 @@ def resume_line(folder: RunFolder) -> str:
     """The command that continues the run, with as many ranks as its last attempt had."""
     ranks = len(list((folder.logs / "latest").glob("rank_*.log")))
     launcher = f"mpirun -n {ranks} " if ranks > 1 else ""
-    return f"{launcher}es-mpi resume {folder.path}"
+    return f"{launcher}es-mpi resume {shlex.quote(str(folder.path))}"
 
 
 def _finished(folder: RunFolder) -> str:
     if not folder.summary.exists():
         return ""
-    summary: dict[str, Any] = json.loads(folder.summary.read_text(encoding="utf-8"))
+    try:
+        summary: dict[str, Any] = json.loads(folder.summary.read_text(encoding="utf-8"))
+    except ValueError:
+        return f", finished, but {folder.summary.name} cannot be read"
     return f", finished; the last attempt took {duration(summary['seconds'])}"
 
 

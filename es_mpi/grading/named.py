@@ -40,9 +40,9 @@ def _module(name: str, key: str) -> Any:
         sys.path.append(here)
     try:
         return importlib.import_module(name)
-    except (ImportError, ValueError, TypeError) as error:  # the last two: a name that is empty or starts with a dot
+    except (Exception, SystemExit) as error:  # a name that is none, a module that is missing, or whatever its code raises
         raise UsageError(
-            f"cannot import module {name!r} ({error})",
+            f"cannot import module {name!r} ({type(error).__name__}: {error})",
             expected="module:function",
             key=key,
             remedy=f"start in the folder of {name}.py, or put that folder in PYTHONPATH",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TypeVar
 
 import es_mpi
-from es_mpi.checkpoint.folder import clean, require_space
+from es_mpi.checkpoint.folder import checkpoints, clean, require_space
 from es_mpi.checkpoint.journal import Journal, read_journal
 from es_mpi.checkpoint.run_folder import RunFolder
 from es_mpi.comm import open_comm
@@ -48,7 +50,8 @@ def train(config_path: str, overrides: Sequence[str] = ()) -> int:
         prepared = _stage(comm, check)
         agree_fields(comm, "the start of the run", facts(prepared))
         _stage(comm, lambda: prepared.folder.create(to_yaml(prepared.config)) if comm.rank == 0 else None)
-        return _attempt(comm, prepared, [])
+        with _locked(comm, prepared.folder):
+            return _attempt(comm, prepared, [])
 
     return _guarded(work)
 
@@ -60,16 +63,14 @@ def resume(run_dir: str, overrides: Sequence[str] = (), force: Sequence[str] = (
         folder = RunFolder(Path(run_dir))
 
         def check() -> tuple[Prepared, list[Record]]:
-            folder.require()
             config = load_resolved(run_dir, overrides)
             _refuse_changes(load_resolved(run_dir), config, force)
-            return prepare(config, folder), list(read_journal(folder.journal)) if folder.journal.exists() else []
+            return prepare(config, folder), _records(folder)
 
-        prepared, records = _stage(comm, check)
-        agree_fields(comm, "the resumed run", {**facts(prepared), "recorded steps": str(len(records))})
-        if comm.rank == 0:
-            folder.write_config(to_yaml(prepared.config))  # later commands go by what this attempt was told
-        return _attempt(comm, prepared, records)
+        with _locked(comm, folder):
+            prepared, records = _stage(comm, check)
+            agree_fields(comm, "the resumed run", {**facts(prepared), "recorded steps": str(len(records))})
+            return _attempt(comm, prepared, records)
 
     return _guarded(work)
 
@@ -86,8 +87,14 @@ def replay(run_dir: str, step: int, out: str) -> int:
     require_space(target, folder_bytes(layout), key="--out")
     store = MasterStore(layout, threads(config))
     replay_terms(store, records)
-    target.mkdir(parents=True)
-    save_folder(layout, store.master, target)
+    partial = target.with_name(f".{target.name}.tmp-{os.getpid()}")
+    try:
+        partial.mkdir(parents=True)
+        save_folder(layout, store.master, partial)
+        partial.rename(target)
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise UsageError(f"the model cannot be written: {error.strerror}", value=out, key="--out") from error
     print(f"step {step} of {folder.path}: digest {store.digest()}, written to {target}")
     return EXIT_OK
 
@@ -99,6 +106,16 @@ def _guarded(work: Callable[[Comm], int]) -> int:
         return run_guarded(comm, lambda: work(comm))
     finally:
         gc.enable()
+
+
+def _locked(comm: Comm, folder: RunFolder) -> AbstractContextManager[object]:
+    """Rank 0's lock on a run folder, which must exist. A killed job lets go of it by itself."""
+
+    def lock() -> AbstractContextManager[object]:
+        folder.require()
+        return folder.lock() if comm.rank == 0 else nullcontext()
+
+    return _stage(comm, lock)
 
 
 def _stage(comm: Comm, work: Callable[[], T]) -> T:
@@ -116,6 +133,8 @@ def _attempt(comm: Comm, prepared: Prepared, records: Sequence[Record]) -> int:
     """From the engine's start to the end of the run, or to the next interruption."""
     config, folder = prepared.config, prepared.folder
     comm.deadline_s = config.comm.deadline_s
+    if comm.rank == 0:
+        folder.write_config(to_yaml(config))  # later commands go by what this attempt was told
     number = folder.open_attempt() if comm.rank == 0 else 0
     attempt = int(comm.broadcast("attempt number", str(number).encode() if comm.rank == 0 else None))
     log = folder.rank_log(attempt, comm.rank)
@@ -158,6 +177,18 @@ def _announce(
         monitor.warn(text)
     if done:
         monitor.note(f"continuing after step {done} of {prepared.total}")
+
+
+def _records(folder: RunFolder) -> list[Record]:
+    """The journal's records: none where the run was stopped before its first step."""
+    if folder.journal.exists():
+        return list(read_journal(folder.journal))
+    if checkpoints(folder.path):
+        raise UsageError(
+            "the run has checkpoints but no journal, and would start again from the base model", value=str(folder.journal),
+            remedy="put the journal back, or start a new run with model.path set to the newest checkpoint",
+        )
+    return []
 
 
 def _refuse_changes(old: Config, new: Config, force: Sequence[str]) -> None:

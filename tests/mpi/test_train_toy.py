@@ -141,6 +141,28 @@ def test_resume_does_what_a_kill_after_the_last_step_left_undone(tmp_path):
     assert (run / "checkpoints" / "step_000006" / "manifest.json").exists()
 
 
+def test_a_second_job_keeps_out_of_a_run_that_goes_on(tmp_path):
+    config = toy_config(tmp_path, task={"reward": "toy_reward:slow_closeness"}, phases={
+        "warm": {"kind": "es", "updates": 200, "population": 7, "sigma": 0.3, "alpha": 0.3}})
+    run = tmp_path / "runs" / "run"
+    process = start_es_mpi(["train", str(config)], ranks=2)
+    wait_for_steps(run, 1, process)
+    second = es_mpi(["resume", run], ranks=2)
+    assert second.returncode == 2 and "another job" in second.stderr
+    kill_ranks(process)
+    steps = len(journal(run))
+    assert es_mpi(["resume", run, "--force", "phases.warm.updates", f"phases.warm.updates={steps}"]).returncode == 0
+
+
+def test_a_lost_journal_is_not_replaced_by_a_new_run(tmp_path):
+    assert train(toy_config(tmp_path)).returncode == 0
+    run = tmp_path / "runs" / "run"
+    (run / "journal.jsonl").unlink()
+    done = es_mpi(["resume", run])
+    assert done.returncode == 2 and "no journal" in done.stderr
+    assert (run / "checkpoints" / "step_000006" / "manifest.json").exists() and not (run / "journal.jsonl").exists()
+
+
 def test_replayed_weights_are_those_of_the_checkpoint(tmp_path):
     assert train(toy_config(tmp_path)).returncode == 0
     run, out = tmp_path / "runs" / "run", tmp_path / "replayed"

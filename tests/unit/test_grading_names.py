@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from es_mpi.errors import UsageError
 from es_mpi.grading import GRADERS, make_grader
+from es_mpi.grading.guarded import guarded
 from es_mpi.types import Grade, Verdict
 
 
@@ -59,3 +63,25 @@ def test_a_broken_reference_is_a_usage_error(name: str) -> None:
     with pytest.raises(UsageError) as error:
         make_grader(name)
     assert error.value.key == "task.reward"
+
+
+def _leaves() -> None:
+    sys.exit(0)
+
+
+@pytest.mark.parametrize("body", [_leaves, lambda: 1 / 0, lambda: 1.0, lambda: None, lambda: "right"])
+def test_whatever_a_users_grader_does_fails_its_response_only(body: Callable[[], object]) -> None:
+    notes: list[str] = []
+    given = guarded(lambda response, answer, truncated: body(), notes.append)("said", "7", False)  # type: ignore[arg-type, return-value]
+    assert given.verdict is Verdict.FAILED
+    assert math.isnan(given.reward)
+    assert len(notes) == 1
+
+
+@pytest.mark.parametrize("text", ["def f(:", "raise SystemExit(0)", "undefined_name", "raise RuntimeError('x')"])
+def test_a_users_module_that_does_not_load_is_bad_input(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken_reward.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "broken_reward", raising=False)
+    with pytest.raises(UsageError, match="broken_reward"):
+        make_grader("broken_reward:f")

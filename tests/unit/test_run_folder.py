@@ -118,3 +118,12 @@ with replacing(Path(sys.argv[1])) as file:
     assert json.loads(run.summary.read_text()) == {"old": 1}
     write_json(run.summary, {"new": 2})
     assert not list(run.path.glob(".*"))
+
+
+def test_a_job_that_loses_the_race_for_a_name_leaves_the_winner_alone(tmp_path, monkeypatch):
+    winner, loser = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run")
+    winner.create("run: {}\n")
+    monkeypatch.setattr(RunFolder, "refuse_existing", lambda self: None)  # it looked a moment too early
+    with pytest.raises(UsageError):
+        loser.create("run: {name: other}\n")
+    assert winner.config.read_text() == "run: {}\n"
