@@ -99,7 +99,7 @@ class RunFolder:
                 f"another job is working on {self.path}", key="run.name", remedy="wait for its end, or choose another name"
             ) from None
         except OSError:
-            pass
+            pass  # no locks here (some network file systems)
         return file
 
     def open_attempt(self) -> int:

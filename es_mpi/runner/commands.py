@@ -70,6 +70,8 @@ def resume(run_dir: str, overrides: Sequence[str] = (), force: Sequence[str] = (
         with _locked(comm, folder):
             prepared, records = _stage(comm, check)
             agree_fields(comm, "the resumed run", {**facts(prepared), "recorded steps": str(len(records))})
+            if comm.rank == 0:
+                folder.write_config(to_yaml(prepared.config))  # later commands go by what this attempt was told
             return _attempt(comm, prepared, records)
 
     return _guarded(work)
@@ -133,8 +135,6 @@ def _attempt(comm: Comm, prepared: Prepared, records: Sequence[Record]) -> int:
     """From the engine's start to the end of the run, or to the next interruption."""
     config, folder = prepared.config, prepared.folder
     comm.deadline_s = config.comm.deadline_s
-    if comm.rank == 0:
-        folder.write_config(to_yaml(config))  # later commands go by what this attempt was told
     number = folder.open_attempt() if comm.rank == 0 else 0
     attempt = int(comm.broadcast("attempt number", str(number).encode() if comm.rank == 0 else None))
     log = folder.rank_log(attempt, comm.rank)

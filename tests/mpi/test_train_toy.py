@@ -91,9 +91,14 @@ def test_kill_9_at_a_random_moment_then_resume_ends_in_the_same_bits(tmp_path, a
     assert summary(run)["digest"] == whole[-1]["digest"]
 
 
+def long_run(folder: Path) -> Path:
+    """The config of a run that outlasts any test."""
+    phase = {"kind": "es", "updates": 200, "population": 7, "sigma": 0.3, "alpha": 0.3}
+    return toy_config(folder, task={"reward": "toy_reward:slow_closeness"}, phases={"warm": phase})
+
+
 def test_sigterm_saves_and_exits_75_and_resume_finishes(tmp_path):
-    config = toy_config(tmp_path, task={"reward": "toy_reward:slow_closeness"}, phases={
-        "warm": {"kind": "es", "updates": 200, "population": 7, "sigma": 0.3, "alpha": 0.3}})
+    config = long_run(tmp_path)
     run = tmp_path / "runs" / "run"
     process = start_es_mpi(["train", str(config)], ranks=2)
     wait_for_steps(run, 2, process)
@@ -142,8 +147,7 @@ def test_resume_does_what_a_kill_after_the_last_step_left_undone(tmp_path):
 
 
 def test_a_second_job_keeps_out_of_a_run_that_goes_on(tmp_path):
-    config = toy_config(tmp_path, task={"reward": "toy_reward:slow_closeness"}, phases={
-        "warm": {"kind": "es", "updates": 200, "population": 7, "sigma": 0.3, "alpha": 0.3}})
+    config = long_run(tmp_path)
     run = tmp_path / "runs" / "run"
     process = start_es_mpi(["train", str(config)], ranks=2)
     wait_for_steps(run, 1, process)
