@@ -66,6 +66,16 @@ def merge_scores(comm: Comm, n_members: int, mine: Sequence[MemberScore]) -> lis
     return table
 
 
+def pool_scores(comm: Comm, known: Mapping[int, MemberScore]) -> dict[int, MemberScore]:
+    """What any rank knows of the members' scores, by member, on every rank. Ranks may know the same ones."""
+    records = b"".join(_RECORD.pack(score.member, score.status, score.reward) for score in known.values())
+    pooled: dict[int, MemberScore] = {}
+    for part in comm.allgather("pool scores", records):
+        for member, status, reward in _RECORD.iter_unpack(part):
+            pooled[member] = _valid(member, reward, Status(status))
+    return pooled
+
+
 def _valid(member: int, reward: float, status: Status) -> MemberScore:
     if status is Status.OK and math.isfinite(reward):
         return MemberScore(member, reward)

@@ -30,12 +30,17 @@ class PeerComm(ABC):
     """
 
     def __init__(self, rank: int, size: int, host: str, deadline_s: float) -> None:
-        self.rank, self.size, self.host, self.deadline_s = rank, size, host, deadline_s
-        self.hosts = ["a host not yet known"] * size
+        self.host, self.deadline_s = host, deadline_s
+        self.tolerant = False
+        self.bytes_sent = 0
+        self._begin(rank, size, ["a host not yet known"] * size)
+        self.hosts = [name.decode() for name in self.allgather("host names", host.encode())]
+
+    def _begin(self, rank: int, size: int, hosts: list[str]) -> None:
+        """Count ranks and exchanges anew."""
+        self.rank, self.size, self.hosts = rank, size, hosts
         self._sequence = 0
         self._peers = frozenset(range(size)) - {rank}
-        self.bytes_sent = 0
-        self.hosts = [name.decode() for name in self.allgather("host names", host.encode())]
 
     @abstractmethod
     def _post(self, peer: int, message: bytes) -> None:
@@ -71,6 +76,9 @@ class PeerComm(ABC):
 
     def barrier(self, what: str) -> None:
         self.allgather(what, b"")
+
+    def shrink(self) -> str:
+        raise AssertionError("no exchange of this kind raises RanksLost")
 
     def _exchange(self, what: str, payload: bytes, to: Iterable[int], sources: Iterable[int]) -> dict[int, bytes]:
         """Send `payload` to the ranks `to` and return the payloads of `sources`, all within the deadline."""

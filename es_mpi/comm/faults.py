@@ -39,6 +39,10 @@ class RanksMissing(TryAgain):
         self.ranks = tuple(sorted(ranks))
 
 
+class RanksLost(RanksMissing):
+    """`ranks` died, and the rest may go on without them: see `Comm.shrink`. After it every exchange raises, until they do."""
+
+
 class Agreed(EsMpiError):
     """Mixed into an error that every rank raises at the same point with the same text, so that the job ends in good order.
 

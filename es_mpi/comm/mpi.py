@@ -17,7 +17,7 @@ from typing import NoReturn
 import mpi4py
 
 from es_mpi.comm.exchange import PeerComm
-from es_mpi.comm.faults import RanksMissing, last_words, name_ranks
+from es_mpi.comm.faults import RanksLost, RanksMissing, last_words, name_ranks
 from es_mpi.comm.launcher import Launch, check_world
 from es_mpi.errors import UsageError
 
@@ -27,6 +27,7 @@ from mpi4py import MPI  # noqa: E402  (reads the two settings)
 
 _STDERR = 2
 _READING_S = 0.2  # a launcher drops what it has not yet read of stderr when the abort reaches it by another way (seen with MPICH)
+_LOSSES = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)  # error classes of ULFM
 _TAG = 1  # one tag: MPI keeps the order of messages between two ranks, and the header tells them apart
 
 
@@ -53,7 +54,9 @@ class MpiComm(PeerComm):
         # Requests under way stay referenced here, also when an exchange ends in an error: MPI still uses their buffers.
         self._outbox: list[tuple[int, MPI.Request]] = []
         self._inbox: dict[int, tuple[MPI.Request, bytearray]] = {}
+        self._cancelled: list[object] = []  # what was under way when ranks were lost: MPI may still look at it
         super().__init__(comm.Get_rank(), comm.Get_size(), socket.gethostname(), deadline_s)
+        self.tolerant = _survives_deaths()
 
     def _post(self, peer: int, message: bytes) -> None:
         with self._naming(peer):
@@ -91,7 +94,24 @@ class MpiComm(PeerComm):
         try:
             yield
         except MPI.Exception as error:
-            raise RanksMissing(f"{name_ranks([peer], self.hosts)} cannot be reached: {error}", [peer]) from error
+            kind = RanksLost if self.tolerant and error.Get_error_class() in _LOSSES else RanksMissing
+            raise kind(f"{name_ranks([peer], self.hosts)} cannot be reached: {error}", [peer]) from error
+
+    def shrink(self) -> str:
+        with _ends_in(self.deadline_s):
+            self._comm.Revoke()  # wakes those that wait for somebody who has seen the loss
+            comm = self._comm.Shrink()
+        comm.Set_errhandler(MPI.ERRORS_RETURN)
+        old, new = self._comm.Get_group(), comm.Get_group()
+        kept = list(new.Translate_ranks(list(range(comm.Get_size())), old))
+        lost, here = set(range(self.size)) - set(kept), {self.hosts[rank] for rank in kept}
+        names = name_ranks(lost, self.hosts)
+        self._cancelled += [self._comm, self._outbox, self._inbox]
+        self._comm, self._outbox, self._inbox = comm, [], {}
+        if any(self.hosts[rank] not in here for rank in lost) and 2 * len(kept) <= self.size:
+            raise RanksMissing(f"{names} cannot be reached, nor half of all ranks: these here may be the ones cut off", lost)
+        self._begin(comm.Get_rank(), comm.Get_size(), [self.hosts[rank] for rank in kept])
+        return names
 
     def abort(self, exit_code: int, reason: str) -> NoReturn:
         last_words(self.rank, self.host, reason)
@@ -100,10 +120,29 @@ class MpiComm(PeerComm):
         os._exit(exit_code)  # should a broken MPI return
 
     def close(self) -> None:
-        self.barrier("end of the job")
+        try:
+            self.barrier("end of the job")
+        except RanksLost:  # the work is done
+            self._comm.Revoke()
         with _ends_in(self.deadline_s):
             self._comm.Free()
             MPI.Finalize()
+
+
+def _survives_deaths() -> bool:
+    """Whether this MPI reports dead ranks (ULFM) instead of ending the job. Many have the calls, in few do they work: try one."""
+    trial = MPI.COMM_SELF.Dup()  # of this rank alone: the revocation of a shared one could reach a rank that has it not yet
+    trial.Set_errhandler(MPI.ERRORS_RETURN)
+    try:
+        trial.Revoke()
+        trial.Improbe(source=0, tag=_TAG)
+    except MPI.Exception as error:
+        return bool(error.Get_error_class() == MPI.ERR_REVOKED)
+    except NotImplementedError:
+        return False
+    finally:
+        trial.Free()
+    return False
 
 
 @contextlib.contextmanager

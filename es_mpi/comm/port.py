@@ -15,6 +15,7 @@ class Comm(Protocol):
     rank, size   this rank (0 <= rank < size) and the number of ranks
     host, hosts  this rank's host name, and every rank's by rank
     deadline_s   seconds an exchange may last; may be set at any time, and counts from the next exchange on
+    tolerant     whether a rank that dies costs no more than itself: an exchange then raises `RanksLost` on every other rank
     bytes_sent   payload bytes this rank has handed to other ranks so far, each payload counted once, headers excluded
     """
 
@@ -23,6 +24,7 @@ class Comm(Protocol):
     host: str
     hosts: list[str]
     deadline_s: float
+    tolerant: bool
     bytes_sent: int
 
     def allgather(self, what: str, payload: bytes) -> list[bytes]:
@@ -39,6 +41,14 @@ class Comm(Protocol):
 
     def barrier(self, what: str) -> None:
         """Return when every rank has arrived."""
+        ...
+
+    def shrink(self) -> str:
+        """After `RanksLost`, on all ranks that are left: close ranks, and name those that are gone by their former numbers.
+
+        `rank`, `size` and `hosts` are new afterwards. Raises `RanksMissing` when too few are left to be sure that the others
+        are dead and not merely cut off.
+        """
         ...
 
     def abort(self, exit_code: int, reason: str) -> NoReturn:

@@ -124,7 +124,10 @@ class CheckpointConfig:
 @dataclass(frozen=True, kw_only=True)
 class CommConfig:
     deadline_s: Annotated[float, neutral("Longest wait for another rank.", "seconds", above=0)] = 1800.0
-    fault_tolerance: Annotated[Literal["off"], neutral("What happens when a rank is lost; this version stops the job.")] = "off"
+    fault_tolerance: Annotated[
+        Literal["auto", "off"],
+        neutral("`auto`: where MPI reports dead ranks (mpirun --with-ft ulfm) the others go on; elsewhere, and if `off`, none."),
+    ] = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)

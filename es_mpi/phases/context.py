@@ -8,31 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from es_mpi.comm.agree import pool_scores
 from es_mpi.comm.port import Comm
 from es_mpi.engine.port import Engine
 from es_mpi.grading.registry import Grader
 from es_mpi.tasks.batches import Batches
-from es_mpi.types import Sampling
-
-
-@dataclass(frozen=True)
-class RunContext:
-    """The ports of one rank, shared by all phases."""
-
-    run_seed: int
-    comm: Comm
-    engine: Engine
-    batches: Batches
-    grader: Grader
-    sampling: Sampling
-
-
-@dataclass(frozen=True)
-class StepReport:
-    """One finished step: `record` is its journal line, equal on every rank; `metrics` are for rank 0 to show."""
-
-    record: Mapping[str, Any]
-    metrics: Mapping[str, float]
+from es_mpi.types import MemberScore, Sampling, UpdateStats
 
 
 @dataclass
@@ -51,3 +32,51 @@ class Tally:
             yield
         finally:
             self.add(f"time/{activity}", time.perf_counter() - begin)
+
+
+@dataclass
+class Progress:
+    """How far this rank has come with one step. `stats` are set once the master holds the update."""
+
+    scores: dict[int, MemberScore] = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
+    stats: UpdateStats | None = None
+
+
+class Ledger:
+    """What is known of the newest steps, so that a step which the loss of a rank broke off goes on from there.
+
+    Ranks are at most one step apart, so two steps are kept.
+    """
+
+    def __init__(self) -> None:
+        self._steps: dict[int, Progress] = {}
+
+    def at(self, step: int) -> Progress:
+        self._steps = {known: progress for known, progress in self._steps.items() if abs(known - step) <= 1}
+        return self._steps.setdefault(step, Progress())
+
+    def pool(self, comm: Comm, step: int) -> None:
+        """Let every rank know the scores of `step` that any of them knows."""
+        self.at(step).scores = pool_scores(comm, self.at(step).scores)
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """The ports of one rank, shared by all phases."""
+
+    run_seed: int
+    comm: Comm
+    engine: Engine
+    batches: Batches
+    grader: Grader
+    sampling: Sampling
+    ledger: Ledger = field(default_factory=Ledger)
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """One finished step: `record` is its journal line, equal on every rank; `metrics` are for rank 0 to show."""
+
+    record: Mapping[str, Any]
+    metrics: Mapping[str, float]

@@ -24,29 +24,34 @@ def es_step(run: RunContext, name: str, phase: EsPhase, step: int) -> StepReport
 
     Raises TooFewMembers below `min_valid`, Divergence when the ranks' masters differ afterwards.
     """
-    tally, sent = Tally(), run.comm.bytes_sent
+    progress, sent = run.ledger.at(step), run.comm.bytes_sent
+    tally, scores = progress.tally, progress.scores
     batch = run.batches.at(step)
     population = members(run.run_seed, step, phase.population, phase.estimator)
-    mine = [
-        evaluate(run, member, phase.sigma, batch, tally) for member in share(population, run.comm.rank, run.comm.size)
-    ]
+    missing = [member for member in population if member.index not in scores]  # all, unless ranks were lost
+    mine = share(missing, run.comm.rank, run.comm.size)
+    for member in mine:
+        scores[member.index] = evaluate(run, member, phase.sigma, batch, tally)
     with tally.timed("idle"):
         run.comm.barrier(f"members of update {step + 1}")
     with tally.timed("merge"):
-        scores = merge_scores(run.comm, len(population), mine)
+        merged = merge_scores(run.comm, len(population), [scores[member.index] for member in mine])
+        scores.update((member.index, merged[member.index]) for member in missing)
+    table = [scores[member.index] for member in population]
     result = estimate(
-        population, scores,
+        population, table,
         estimator=phase.estimator, shaping=phase.shaping, alpha=phase.alpha, min_valid=phase.min_valid,
     )
     with tally.timed("update"):
-        stats = run.engine.store.update(result.terms)
+        if progress.stats is None:
+            progress.stats = run.engine.store.update(result.terms)
         digest = run.engine.store.digest()
     agree_fields(run.comm, f"master weights after update {step + 1}", {"digest": digest}, error=Divergence)
     tally.add("bytes", run.comm.bytes_sent - sent)
     totals = sum_tallies(run.comm, tally.values)
     return StepReport(
-        record=_record(name, phase, step, batch, scores, result, digest),
-        metrics=_metrics(scores, result, stats, totals, run.comm.size),
+        record=_record(name, phase, step, batch, table, result, digest),
+        metrics=_metrics(table, result, progress.stats, totals, run.comm.size),
     )
 
 
@@ -100,7 +105,7 @@ def _metrics(
     kept = [scores[i].reward for i in result.valid]
     times = {name: seconds / ranks for name, seconds in totals.items() if name.startswith("time/")}
     responses, tokens = totals.get("responses", 0.0), totals.get("tokens", 0.0)
-    generating, whole = times["time/generate"], sum(times.values())
+    generating, whole = times.get("time/generate", math.nan), sum(times.values())
     share_of = {f"grade/{verdict}": totals.get(f"grade/{verdict}", 0.0) / max(responses, 1.0) for verdict in Verdict}
     return {
         "reward/mean": result.mean, "reward/std": result.std, "reward/min": min(kept), "reward/max": max(kept),

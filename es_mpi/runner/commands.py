@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import es_mpi
 from es_mpi.checkpoint.folder import checkpoints, clean, require_space
-from es_mpi.checkpoint.journal import Journal, read_journal
+from es_mpi.checkpoint.journal import read_journal
 from es_mpi.checkpoint.run_folder import RunFolder
 from es_mpi.comm import open_comm
 from es_mpi.comm.agree import agree_errors, agree_fields
@@ -25,13 +25,14 @@ from es_mpi.config.schema import Config
 from es_mpi.engine.device import choose_device
 from es_mpi.engine.open import open_engine
 from es_mpi.errors import EXIT_OK, UsageError
-from es_mpi.monitoring.monitor import Monitor, open_monitor
+from es_mpi.monitoring.monitor import Monitor
 from es_mpi.params.hf_folder import folder_bytes, save_folder
 from es_mpi.params.layout import read_layout
 from es_mpi.params.source import resolve
 from es_mpi.params.store import MasterStore
 from es_mpi.runner.prepare import Prepared, facts, prepare, threads
 from es_mpi.runner.restore import Record, replay_terms, restore, upto
+from es_mpi.runner.scribe import Scribe
 from es_mpi.runner.session import Session
 
 T = TypeVar("T")
@@ -135,33 +136,30 @@ def _attempt(comm: Comm, prepared: Prepared, records: Sequence[Record]) -> int:
     """From the engine's start to the end of the run, or to the next interruption."""
     config, folder = prepared.config, prepared.folder
     comm.deadline_s = config.comm.deadline_s
+    comm.tolerant = comm.tolerant and config.comm.fault_tolerance == "auto"
     number = folder.open_attempt() if comm.rank == 0 else 0
     attempt = int(comm.broadcast("attempt number", str(number).encode() if comm.rank == 0 else None))
     log = folder.rank_log(attempt, comm.rank)
     note = _note_to(log)
-    monitor = open_monitor(
-        comm.rank, folder, console=config.monitor.console, tensorboard=config.monitor.tensorboard,
-        total=prepared.total, resume_step=len(records) if records else None,
-    )
-    journal = Journal(folder.journal) if comm.rank == 0 else None
+    scribe = Scribe(folder, config.monitor, prepared.total)
     if comm.rank == 0:
+        scribe.open_monitor(len(records), resumed=bool(records))
+        scribe.open_journal(len(records))
         clean(folder.path)
     choose_device(os.environ)
     began = time.perf_counter()
     store = MasterStore(prepared.layout, threads(config))
     for text in restore(store, folder, records):
-        monitor.warn(text)
+        scribe.monitor.warn(text)
     engine = open_engine(config, store, log)
     gc.enable()
-    _announce(comm, monitor, prepared, len(records), time.perf_counter() - began, log, engine.notes)
-    session = Session(comm, prepared, engine, monitor, journal, note, done=len(records), digest=store.digest())
+    _announce(comm, scribe.monitor, prepared, len(records), time.perf_counter() - began, log, engine.notes)
+    session = Session(comm, prepared, engine, scribe, note, done=len(records), digest=store.digest())
     try:
         return session.run()
     finally:
-        monitor.close()
+        scribe.close()
         engine.close()
-        if journal:
-            journal.close()
 
 
 def _announce(

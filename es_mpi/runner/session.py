@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 
 from es_mpi.checkpoint.folder import has_checkpoint, prune, write_checkpoint
-from es_mpi.checkpoint.journal import Journal
 from es_mpi.checkpoint.run_folder import write_json
 from es_mpi.checkpoint.weights import writer
 from es_mpi.comm.agree import any_rank
-from es_mpi.comm.faults import agreed
+from es_mpi.comm.faults import RanksLost, agreed
 from es_mpi.comm.port import Comm
 from es_mpi.config.schema import EsPhase
 from es_mpi.engine.port import Engine
@@ -21,10 +20,10 @@ from es_mpi.errors import EXIT_OK, TryAgain
 from es_mpi.estimator import TooFewMembers
 from es_mpi.evaluation.evaluator import evaluate
 from es_mpi.grading.guarded import guarded
-from es_mpi.monitoring.monitor import Monitor
-from es_mpi.phases.context import RunContext, StepReport
+from es_mpi.phases.context import Ledger, RunContext, StepReport
 from es_mpi.phases.es import es_step
 from es_mpi.runner.prepare import Prepared, eval_tokens
+from es_mpi.runner.scribe import Scribe
 from es_mpi.runner.summary import before_after, evaluated, summary
 
 STEP: Mapping[str, Callable[[RunContext, str, EsPhase, int], StepReport]] = {"es": es_step}
@@ -32,13 +31,12 @@ STEP: Mapping[str, Callable[[RunContext, str, EsPhase, int], StepReport]] = {"es
 
 @dataclass
 class Session:
-    """One attempt at a run: `journal` is None on all ranks but 0, `done` counts the steps that exist."""
+    """One attempt at a run. `done` counts the steps that exist, `digest` is that of the weights after them."""
 
     comm: Comm
     prepared: Prepared
     engine: Engine
-    monitor: Monitor
-    journal: Journal | None
+    scribe: Scribe
     note: Callable[[str], None]
     done: int = 0
     digest: str = ""
@@ -51,30 +49,53 @@ class Session:
         Raises an agreed TryAgain when a signal asked for an early end: the last step is saved then.
         """
         self._listen()
-        schedule, context = self.prepared.schedule(), self._context()
-        self._catch_up()
+        context, whole = self._context(), True
+        while True:
+            try:
+                if not whole:
+                    self._close_ranks(context.ledger)
+                whole = True
+                self._work(context)
+                return EXIT_OK
+            except RanksLost:
+                whole = False
+
+    def _work(self, context: RunContext) -> None:
+        schedule = self.prepared.schedule()
+        ahead = context.ledger.at(self.done).stats is not None
+        if not any_rank(self.comm, "updates ahead", ahead):  # a rank that has the next update was here when this was done
+            self._do_what_is_due()
         for step in range(self.done, len(schedule)):
             report = self._step(context, schedule[step], step)
+            self.scribe.add(report, step + 1, schedule[step])
             self.done, self.digest = step + 1, report.record["digest"]
-            if self.journal:
-                self.journal.append(report.record)  # from here on the step exists
-            self.monitor.log(self.done, report.metrics, schedule[step])
-            if self._evaluation_due():
-                self._evaluate()
-            stop = any_rank(self.comm, "stop requests", self._stop)
-            if stop or self._checkpoint_due():
-                self._save()
-            if stop and self.done < len(schedule):
+            self._do_what_is_due()
+            if any_rank(self.comm, "stop requests", self._stop) and self.done < len(schedule):
+                self._save_once()
                 raise agreed(TryAgain, self._farewell(), silent=self.comm.rank != 0)
         self._finish()
-        return EXIT_OK
 
-    def _catch_up(self) -> None:
-        """What is due at the step this attempt begins with, where an earlier attempt was killed before it did it."""
-        folder = self.prepared.folder
-        if self._evaluation_due() and self._lacks("evaluation", lambda: not evaluated(folder, self.done)):
+    def _close_ranks(self, ledger: Ledger) -> None:
+        """Go on without ranks that died, from the first step that is not finished on every rank and recorded."""
+        lost = self.comm.shrink()
+        if self.comm.rank == 0:
+            self.scribe.take_over()
+        reached = min(self.done, self.scribe.recorded) if self.comm.rank == 0 else self.done
+        self.done = min(int(done) for done in self.comm.allgather("finished steps", str(reached).encode()))
+        ledger.pool(self.comm, self.done)
+        if self.comm.rank == 0:
+            self.scribe.open_monitor(self.done, resumed=True)
+        self.scribe.monitor.warn(f"{lost} died; the run goes on with {self.comm.size} rank(s) at update {self.done + 1}")
+
+    def _do_what_is_due(self) -> None:
+        """Evaluate and save where it is time and has not been done: an earlier attempt may have come so far."""
+        if self._evaluation_due() and self._lacks("evaluation", lambda: not evaluated(self.prepared.folder, self.done)):
             self._evaluate()
-        if self._checkpoint_due() and self._lacks("checkpoint", lambda: not has_checkpoint(folder.path, self.done)):
+        if self._checkpoint_due():
+            self._save_once()
+
+    def _save_once(self) -> None:
+        if self._lacks("checkpoint", lambda: not has_checkpoint(self.prepared.folder.path, self.done)):
             self._save()
 
     def _lacks(self, what: str, missing: Callable[[], bool]) -> bool:
@@ -115,7 +136,7 @@ class Session:
                 self.prepared.folder.write_samples(result.task, self.done, result.rows)
                 values |= result.tags()
         values["time/eval"] = time.perf_counter() - began
-        self.monitor.log(self.done, values)
+        self.scribe.monitor.log(self.done, values)
 
     def _save(self) -> None:
         """Rank 0 writes; the others wait at the next exchange."""
@@ -124,14 +145,15 @@ class Session:
             folder, phase = self.prepared.folder.path, self.prepared.schedule()[self.done - 1]
             write_checkpoint(folder, self.done, writer(self.engine.store), {"phase": phase, "digest": self.digest})
             prune(folder, self.prepared.config.checkpoint.keep)
-            self.monitor.log(self.done, {"time/save": time.perf_counter() - began})
-        self.comm.barrier(f"checkpoint of step {self.done}")
+            self.scribe.monitor.log(self.done, {"time/save": time.perf_counter() - began})
+        self.comm.barrier(f"checkpoint of step {self.done}")  # the others wait: what they wait for is on disk then
 
     def _finish(self) -> None:
         if self.comm.rank == 0:
             seconds = time.monotonic() - self._began
             write_json(self.prepared.folder.summary, summary(self.prepared, self.done, self.digest, seconds, self.comm.size))
-            self.monitor.before_after(before_after(self.prepared.folder, self.done))
+            self.scribe.monitor.before_after(before_after(self.prepared.folder, self.done))
+        self.comm.barrier("summary")
 
     def _farewell(self) -> str:
         path = self.prepared.folder.path
