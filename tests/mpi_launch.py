@@ -31,12 +31,15 @@ def rank_env(env: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**base, **(env or {})}
 
 
-def start_ranks(n: int, args: Sequence[str | Path], env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+def start_ranks(
+    n: int, args: Sequence[str | Path], env: Mapping[str, str] | None = None, options: Sequence[str] = ()
+) -> subprocess.Popen[str]:
     """Start `python *args` on `n` ranks (more than cores is fine) in the repository root; stdout and stderr are pipes.
 
-    `args` is what follows `python`: `["-m", "es_mpi", "train", ...]` or `[script, ...]`.
+    `args` is what follows `python`: `["-m", "es_mpi", "train", ...]` or `[script, ...]`;
+    `options` are more of mpirun's own.
     """
-    command = [mpirun_path(), "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", "-n", str(n), sys.executable]
+    command = [mpirun_path(), *options, "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", "-n", str(n), sys.executable]
     return subprocess.Popen(
         [*command, *map(str, args)],
         cwd=REPO,

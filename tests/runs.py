@@ -51,9 +51,9 @@ def es_mpi(args: Sequence[str | Path], *, ranks: int = 1, timeout: float = 120) 
     )
 
 
-def start_es_mpi(args: Sequence[str | Path], ranks: int) -> subprocess.Popen[str]:
+def start_es_mpi(args: Sequence[str | Path], ranks: int, *mpirun_options: str) -> subprocess.Popen[str]:
     """The same, left running."""
-    return start_ranks(ranks, ["-m", "es_mpi", *args], TESTS_ON_PATH)
+    return start_ranks(ranks, ["-m", "es_mpi", *args], TESTS_ON_PATH, mpirun_options)
 
 
 def wait_for_steps(run: Path, steps: int, process: subprocess.Popen[str], deadline: float = 60) -> None:

@@ -10,6 +10,7 @@ scalars: 1024 members on 64 ranks make 63 messages of 256 bytes on each rank.
 
 from __future__ import annotations
 
+import os
 import struct
 import time
 from abc import ABC, abstractmethod
@@ -33,6 +34,7 @@ class PeerComm(ABC):
         self.host, self.deadline_s = host, deadline_s
         self.tolerant = False
         self.bytes_sent = 0
+        self._launcher = os.getppid()
         self._begin(rank, size, ["a host not yet known"] * size)
         self.hosts = [name.decode() for name in self.allgather("host names", host.encode())]
 
@@ -102,6 +104,8 @@ class PeerComm(ABC):
             waited = time.monotonic() - start
             if waited > self.deadline_s:
                 raise self._late(what, missing)
+            if os.getppid() != self._launcher:  # it lost a host, and has left without this rank
+                raise RanksMissing(f"the launcher ended while {what!r} waited for {name_ranks(missing, self.hosts)}", missing)
             time.sleep(min(waited * _NAP_SHARE, _LONGEST_NAP_S))
 
     def _seal(self, what: str, payload: bytes) -> bytes:
