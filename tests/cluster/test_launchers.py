@@ -10,14 +10,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
 import pytest
 from hosts_here import Hosts, two_hosts
 from hosts_here import missing as hosts_lack
-from mpi_launch import kill_ranks, rank_env
+from mpi_launch import REPO, kill_ranks, rank_env
 from runs import TESTS_ON_PATH, es_mpi, journal, toy_config, wait_for_steps
 from slurm_here import cluster
 from slurm_here import missing as slurm_lacks
@@ -100,6 +100,35 @@ def test_slurm_that_speaks_another_protocol_than_mpi_is_stopped(config, slurm):
     assert not (config.parent / "runs").exists()
 
 
+def test_the_batch_script_is_put_back_when_it_is_told_to_stop_and_goes_on(config, slurm):
+    assert es_mpi(["train", config, "run.name=one", "phases.warm.updates=30"]).returncode == 0
+    command = config.parent / ".venv" / "bin" / "es-mpi"
+    command.parent.mkdir(parents=True)
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m es_mpi "$@"\n')
+    command.chmod(0o755)
+    options = ["--parsable", "--nodes=2", "--ntasks-per-node=1", "--cpus-per-task=1", "--gpus-per-node=0"]
+    script = [REPO / "launch" / "slurm.sbatch", config, "phases.warm.updates=30"]
+    env = rank_env({**slurm, **TESTS_ON_PATH})
+    submitted = subprocess.run(
+        ["sbatch", *options, *script], cwd=config.parent, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert submitted.returncode == 0, submitted.stderr
+    job, log = submitted.stdout.strip(), config.parent / f"slurm_{submitted.stdout.strip()}.log"
+    run = config.parent / "runs" / f"slurm_{job}"
+    wait_until(lambda: run.exists() and (run / "journal.jsonl").exists() and len(journal(run)) > 2, log)
+    subprocess.run(["scancel", "--signal=USR1", job], env=env, timeout=LIMIT_S, check=True)
+    wait_until((run / "summary.json").exists, log)
+    assert "stopped by a signal" in log.read_text() and "continuing after step" in log.read_text()
+    assert digests(config, run.name) == digests(config, "one")
+
+
+def wait_until(ready: Callable[[], bool], log: Path) -> None:
+    end = time.monotonic() + LIMIT_S
+    while not ready():
+        assert time.monotonic() < end, log.read_text() if log.exists() else "it did not come so far"
+        time.sleep(0.1)
+
+
 @pytest.fixture
 def hosts(tmp_path_factory: pytest.TempPathFactory):
     if hosts_lack():
@@ -136,10 +165,10 @@ def test_a_host_that_is_cut_off_ends_the_job_and_resume_finishes(config, hosts: 
 
 
 def wait_for_no_process(named: str) -> None:
-    end = time.monotonic() + LIMIT_S
-    while any(named in (process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])):
-        assert time.monotonic() < end, "ranks outlived their launcher"
-        time.sleep(0.1)
+    def gone() -> bool:
+        return not any(named in (process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
+
+    wait_until(gone, Path("none"))
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[str, str]:
