@@ -73,6 +73,13 @@ def run_ranks(
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
+def ranks_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """The ranks that a launcher of Open MPI has started, in their order."""
+    children = psutil.Process(process.pid).children()
+    found = {int(child.environ()["OMPI_COMM_WORLD_RANK"]): child for child in children}
+    return [found[rank] for rank in range(len(found))]
+
+
 def kill_ranks(process: subprocess.Popen[str]) -> None:
     """kill -9 of the launcher and of everything it started."""
     for child in psutil.Process(process.pid).children(recursive=True):

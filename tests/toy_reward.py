@@ -30,3 +30,9 @@ def nan_on_rank_1(response: str, answer: str, truncated: bool) -> Grade:
 
 def always_raises(response: str, answer: str, truncated: bool) -> Grade:
     raise RuntimeError("this grader is broken")
+
+
+def half_a_second(response: str, answer: str, truncated: bool) -> Grade:
+    """So slow that an update outlasts any patience with a signal."""
+    time.sleep(0.5)
+    return closeness(response, answer, truncated)

@@ -15,6 +15,7 @@ from es_mpi.types import MemberScore, Status
 
 _RECORD = struct.Struct("<iid")  # member, status, reward: the 16 bytes a member costs, whatever the model's size
 _ABSENT = "(absent)"
+_YES = b"1"
 
 
 def agree_errors(comm: Comm, error: UsageError | None) -> None:
@@ -90,7 +91,12 @@ def sum_tallies(comm: Comm, tally: Mapping[str, float]) -> dict[str, float]:
 
 def any_rank(comm: Comm, what: str, flag: bool) -> bool:
     """True on every rank if `flag` is True on any."""
-    return b"1" in comm.allgather(what, b"1" if flag else b"0")
+    return _YES in comm.allgather(what, _YES if flag else b"0")
+
+
+def already_yes(comm: Comm) -> bool:
+    """Whether another rank has said True to the `any_rank` that comes next. A look, no wait."""
+    return _YES in comm.early()
 
 
 def _share(comm: Comm, what: str, held: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -43,6 +43,7 @@ class PeerComm(ABC):
         self.rank, self.size, self.hosts = rank, size, hosts
         self._sequence = 0
         self._peers = frozenset(range(size)) - {rank}
+        self._early: dict[int, bytes] = {}
 
     @abstractmethod
     def _post(self, peer: int, message: bytes) -> None:
@@ -79,6 +80,13 @@ class PeerComm(ABC):
     def barrier(self, what: str) -> None:
         self.allgather(what, b"")
 
+    def early(self) -> list[bytes]:
+        for peer in self._peers - self._early.keys():
+            arrived = self._take(peer)
+            if arrived is not None:
+                self._early[peer] = arrived
+        return [_open(message)[2] for message in self._early.values()]
+
     def shrink(self) -> str:
         raise AssertionError("no exchange of this kind raises RanksLost")
 
@@ -95,7 +103,7 @@ class PeerComm(ABC):
         awaited = set(sources)
         while True:
             for peer in awaited - received.keys():
-                arrived = self._take(peer)
+                arrived = self._early.pop(peer, None) or self._take(peer)
                 if arrived is not None:
                     received[peer] = self._unseal(what, peer, arrived)
             missing = (awaited - received.keys()) | self._unsent()
@@ -113,15 +121,13 @@ class PeerComm(ABC):
         return _HEADER.pack(self._sequence, len(name)) + name + payload
 
     def _unseal(self, what: str, peer: int, message: bytes) -> bytes:
-        sequence, length = _HEADER.unpack_from(message)
-        body = _HEADER.size + length
-        name = message[_HEADER.size : body].decode()
+        sequence, name, payload = _open(message)
         if (sequence, name) != (self._sequence, what):
             raise Divergence(
                 f"ranks are in different places: {name_ranks([self.rank], self.hosts)} is in {what!r} "
                 f"(exchange {self._sequence}), {name_ranks([peer], self.hosts)} in {name!r} (exchange {sequence})"
             )
-        return message[body:]
+        return payload
 
     def _late(self, what: str, missing: set[int]) -> RanksMissing:
         return RanksMissing(
@@ -130,3 +136,10 @@ class PeerComm(ABC):
             "es-mpi resume continues the run",
             missing,
         )
+
+
+def _open(message: bytes) -> tuple[int, str, bytes]:
+    """Sequence number, name of the wait, payload."""
+    sequence, length = _HEADER.unpack_from(message)
+    body = _HEADER.size + length
+    return sequence, message[_HEADER.size : body].decode(), message[body:]

@@ -37,7 +37,7 @@ def _code_of(work: Callable[[], int]) -> int:
 def _last_words(error: BaseException) -> tuple[int, str]:
     """Exit code and reason; the traceback is printed where the fault is ours and not the input's or the cluster's."""
     if isinstance(error, KeyboardInterrupt):
-        return EXIT_TRY_AGAIN, "interrupted from the keyboard"
+        return EXIT_TRY_AGAIN, str(error) or "interrupted from the keyboard"
     if isinstance(error, EsMpiError) and error.exit_code != EXIT_INTERNAL:
         return error.exit_code, str(error)
     traceback.print_exception(error)

@@ -122,8 +122,11 @@ class MpiComm(PeerComm):
     def close(self) -> None:
         try:
             self.barrier("end of the job")
-        except RanksLost:  # the work is done
+        except RanksLost:  # the work is done, and needs nobody any more
             self._comm.Revoke()
+            return
+        if self._cancelled:  # Open MPI's MPI_Finalize was seen to wait for ever after a death, in one of a hundred runs
+            return
         with _ends_in(self.deadline_s):
             self._comm.Free()
             MPI.Finalize()

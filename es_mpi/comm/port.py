@@ -43,6 +43,10 @@ class Comm(Protocol):
         """Return when every rank has arrived."""
         ...
 
+    def early(self) -> list[bytes]:
+        """Payloads of the next exchange that other ranks have sent already, as far as they are here. Raises as exchanges do."""
+        ...
+
     def shrink(self) -> str:
         """After `RanksLost`, on all ranks that are left: close ranks, and name those that are gone by their former numbers.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +14,10 @@ from es_mpi.engine.port import Engine
 from es_mpi.grading.registry import Grader
 from es_mpi.tasks.batches import Batches
 from es_mpi.types import MemberScore, Sampling, UpdateStats
+
+
+class Stopped(Exception):
+    """A stop was asked for: the step was broken off between two members on every rank, and the master is as before it."""
 
 
 @dataclass
@@ -71,6 +75,7 @@ class RunContext:
     batches: Batches
     grader: Grader
     sampling: Sampling
+    stopping: Callable[[], bool] = lambda: False  # whether this rank was told to stop
     ledger: Ledger = field(default_factory=Ledger)
 
 

@@ -9,11 +9,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from es_mpi.comm.agree import agree_fields, merge_scores, sum_tallies
+from es_mpi.comm.agree import agree_fields, already_yes, any_rank, merge_scores, sum_tallies
 from es_mpi.config.schema import EsPhase
 from es_mpi.errors import Divergence, EngineError
 from es_mpi.estimator import Estimate, estimate
-from es_mpi.phases.context import RunContext, StepReport, Tally
+from es_mpi.phases.context import RunContext, StepReport, Stopped, Tally
 from es_mpi.population import members, share
 from es_mpi.tasks.batches import Batch
 from es_mpi.types import Completion, Member, MemberScore, Problem, Status, UpdateStats, Verdict
@@ -22,7 +22,8 @@ from es_mpi.types import Completion, Member, MemberScore, Problem, Status, Updat
 def es_step(run: RunContext, name: str, phase: EsPhase, step: int) -> StepReport:
     """Update number `step` (from 0 over all phases) of phase `name`. Every rank returns the same record.
 
-    Raises TooFewMembers below `min_valid`, Divergence when the ranks' masters differ afterwards.
+    Raises Stopped when a rank was told to stop before all members were scored, TooFewMembers below `min_valid`, Divergence when
+    the ranks' masters differ afterwards.
     """
     progress, sent = run.ledger.at(step), run.comm.bytes_sent
     tally, scores = progress.tally, progress.scores
@@ -31,9 +32,13 @@ def es_step(run: RunContext, name: str, phase: EsPhase, step: int) -> StepReport
     missing = [member for member in population if member.index not in scores]  # all, unless ranks were lost
     mine = share(missing, run.comm.rank, run.comm.size)
     for member in mine:
+        if run.stopping() or already_yes(run.comm):
+            break
         scores[member.index] = evaluate(run, member, phase.sigma, batch, tally)
+    unfinished = any(member.index not in scores for member in mine)
     with tally.timed("idle"):
-        run.comm.barrier(f"members of update {step + 1}")
+        if any_rank(run.comm, f"members of update {step + 1}", unfinished):
+            raise Stopped
     with tally.timed("merge"):
         merged = merge_scores(run.comm, len(population), [scores[member.index] for member in mine])
         scores.update((member.index, merged[member.index]) for member in missing)

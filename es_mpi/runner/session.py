@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import FrameType
+from typing import NoReturn
 
 from es_mpi.checkpoint.folder import has_checkpoint, prune, write_checkpoint
 from es_mpi.checkpoint.run_folder import write_json
@@ -20,12 +21,13 @@ from es_mpi.errors import EXIT_OK, TryAgain
 from es_mpi.estimator import TooFewMembers
 from es_mpi.evaluation.evaluator import evaluate
 from es_mpi.grading.guarded import guarded
-from es_mpi.phases.context import Ledger, RunContext, StepReport
+from es_mpi.phases.context import Ledger, RunContext, StepReport, Stopped
 from es_mpi.phases.es import es_step
 from es_mpi.runner.prepare import Prepared, eval_tokens
 from es_mpi.runner.scribe import Scribe
 from es_mpi.runner.summary import before_after, evaluated, summary
 
+PATIENCE_S = 20  # with a member or an evaluation that is under way when a signal asks for the end
 STEP: Mapping[str, Callable[[RunContext, str, EsPhase, int], StepReport]] = {"es": es_step}
 
 
@@ -66,14 +68,22 @@ class Session:
         if not any_rank(self.comm, "updates ahead", ahead):  # a rank that has the next update was here when this was done
             self._do_what_is_due()
         for step in range(self.done, len(schedule)):
-            report = self._step(context, schedule[step], step)
+            try:
+                report = self._step(context, schedule[step], step)
+            except Stopped:
+                self._leave()
             self.scribe.add(report, step + 1, schedule[step])
             self.done, self.digest = step + 1, report.record["digest"]
             self._do_what_is_due()
             if any_rank(self.comm, "stop requests", self._stop) and self.done < len(schedule):
-                self._save_once()
-                raise agreed(TryAgain, self._farewell(), silent=self.comm.rank != 0)
+                self._leave()
         self._finish()
+
+    def _leave(self) -> NoReturn:
+        signal.alarm(0)  # a save that has begun may end
+        if self.done:
+            self._save_once()
+        raise agreed(TryAgain, self._farewell(), silent=self.comm.rank != 0)
 
     def _close_ranks(self, ledger: Ledger) -> None:
         """Go on without ranks that died, from the first step that is not finished on every rank and recorded."""
@@ -116,7 +126,8 @@ class Session:
 
     def _context(self) -> RunContext:
         p = self.prepared
-        return RunContext(p.config.run.seed, self.comm, self.engine, p.batches, guarded(p.grader, self.note), p.sampling)
+        grader = guarded(p.grader, self.note)
+        return RunContext(p.config.run.seed, self.comm, self.engine, p.batches, grader, p.sampling, lambda: self._stop)
 
     def _step(self, context: RunContext, name: str, step: int) -> StepReport:
         phase = self.prepared.config.phases[name]
@@ -149,6 +160,7 @@ class Session:
         self.comm.barrier(f"checkpoint of step {self.done}")  # the others wait: what they wait for is on disk then
 
     def _finish(self) -> None:
+        signal.alarm(0)  # a stop that was asked for comes too late
         if self.comm.rank == 0:
             seconds = time.monotonic() - self._began
             write_json(self.prepared.folder.summary, summary(self.prepared, self.done, self.digest, seconds, self.comm.size))
@@ -157,13 +169,20 @@ class Session:
 
     def _farewell(self) -> str:
         path = self.prepared.folder.path
-        return f"stopped by a signal after step {self.done}, which is saved\n  continue  es-mpi resume {path}"
+        return f"stopped by a signal after step {self.done}; nothing before it is lost\n  continue  es-mpi resume {path}"
 
     def _listen(self) -> None:
-        """SIGTERM and SIGUSR1 (what schedulers send before they kill) end the run after the step."""
+        """SIGTERM and SIGUSR1 (what schedulers send before they kill) end the run after the member under way, or without it."""
 
         def request(number: int, frame: FrameType | None) -> None:
+            if not self._stop:
+                signal.alarm(PATIENCE_S)
             self._stop = True
 
+        def give_up(number: int, frame: FrameType | None) -> None:
+            # As Ctrl-C would: no reward and no library takes that for an error of its own.
+            raise KeyboardInterrupt(f"stopped by a signal; what was under way did not end in {PATIENCE_S} s\n{self._farewell()}")
+
+        signal.signal(signal.SIGALRM, give_up)
         for number in (signal.SIGTERM, signal.SIGUSR1):
             signal.signal(number, request)

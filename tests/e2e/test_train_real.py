@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from mpi_launch import REPO, kill_ranks, rank_env
+from mpi_launch import REPO, kill_ranks, rank_env, ranks_of
 from runs import es_mpi, journal, start_es_mpi, summary, wait_for_steps
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -102,6 +102,20 @@ def kill_and_resume(config: Path, runs: dict[int, Path], attempt: int) -> None:
     kill_ranks(process)
     done = es_mpi(["resume", run], ranks=1 + attempt % 2, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert steps(run) == steps(runs[1]) and summary(run)["digest"] == summary(runs[1])["digest"]
+    assert greedy(run, UPDATES) == greedy(runs[1], UPDATES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", range(3))
+def test_the_run_goes_on_without_a_rank_that_dies(config, runs, victim):
+    run = config.parent / "runs" / f"lost{victim}"
+    process = start_es_mpi(["train", str(config), f"run.name={run.name}"], 3, "--with-ft", "ulfm")
+    wait_for_steps(run, 1, process, deadline=200)
+    ranks_of(process)[victim].kill()
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, out + err
+    assert "goes on with 2 rank(s)" in out
     assert steps(run) == steps(runs[1]) and summary(run)["digest"] == summary(runs[1])["digest"]
     assert greedy(run, UPDATES) == greedy(runs[1], UPDATES)
 

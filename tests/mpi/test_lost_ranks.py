@@ -14,12 +14,13 @@ from typing import Any
 
 import psutil
 import pytest
-from mpi_launch import kill_ranks
+from mpi_launch import kill_ranks, ranks_of
 from runs import es_mpi, journal, start_es_mpi, summary, toy_config, wait_for_steps
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(180)]
 
 RANKS, LIMIT_S = 3, 60
+GONE_S = 10  # the launcher may end a moment before the ranks that it killed
 PHASE = {"kind": "es", "updates": 8, "population": 7, "sigma": 0.3, "alpha": 0.3}
 SECTIONS: dict[str, dict[str, Any]] = {
     "task": {"reward": "toy_reward:slow_closeness"},
@@ -48,17 +49,6 @@ def started(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
         kill_ranks(process)
 
 
-def by_rank(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """The ranks of a job, in their order."""
-    found = {}
-    for child in psutil.Process(process.pid).children(recursive=True):
-        rank = child.environ().get("OMPI_COMM_WORLD_RANK")
-        if rank is not None and child.parent().pid == process.pid:
-            found[int(rank)] = child
-    assert sorted(found) == list(range(RANKS))
-    return [found[rank] for rank in range(RANKS)]
-
-
 def points(run: Path) -> list[tuple[int, str]]:
     """(step, tag) of every number in the metrics, but for those that say how long something took or came of a save."""
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -67,7 +57,7 @@ def points(run: Path) -> list[tuple[int, str]]:
 
 def check_kill_of_one(number: int, run: Path, process: subprocess.Popen[str], undisturbed: Path) -> None:
     chance = random.Random(number)
-    ranks = by_rank(process)
+    ranks = ranks_of(process)
     victim = number % RANKS  # rank 0 too: it writes the journal
     wait_for_steps(run, chance.randrange(1, 6), process)
     time.sleep(chance.random() * 0.15)  # anywhere within an update, an evaluation or a save; the result may not depend on where
@@ -79,7 +69,7 @@ def check_kill_of_one(number: int, run: Path, process: subprocess.Popen[str], un
     assert steps[0] == steps[1]
     assert points(run) == points(undisturbed)
     assert summary(run)["digest"] == summary(undisturbed)["digest"]
-    assert not any(rank.is_running() and rank.status() != psutil.STATUS_ZOMBIE for rank in ranks)
+    assert not psutil.wait_procs(ranks, timeout=GONE_S)[1]
 
 
 @pytest.mark.parametrize("number", range(12))
@@ -95,7 +85,7 @@ def test_kill_9_of_one_rank_a_hundred_times(number, started, undisturbed):
 
 def test_two_ranks_die_one_after_the_other_and_the_last_one_finishes(started, undisturbed):
     run, process = started
-    ranks = by_rank(process)
+    ranks = ranks_of(process)
     for victim, steps in ((0, 2), (1, 4)):  # each time the one that writes
         wait_for_steps(run, steps, process)
         ranks[victim].kill()
@@ -108,13 +98,13 @@ def test_two_ranks_die_one_after_the_other_and_the_last_one_finishes(started, un
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_stalled_rank_is_named_and_ends_the_job_with_75_and_resume_finishes(victim, started, undisturbed):
     run, process = started
-    ranks = by_rank(process)
+    ranks = ranks_of(process)
     wait_for_steps(run, 2, process)
     os.kill(ranks[victim].pid, signal.SIGSTOP)
     _, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 75, err
     assert f"waited 5 s in vain for rank {victim} on" in err
-    assert not any(rank.is_running() and rank.status() != psutil.STATUS_ZOMBIE for rank in ranks)
+    assert not psutil.wait_procs(ranks, timeout=GONE_S)[1]
     done = es_mpi(["resume", run], ranks=2)
     assert done.returncode == 0, done.stderr
     assert points(run) == points(undisturbed)
@@ -126,7 +116,7 @@ def test_fault_tolerance_off_ends_the_job_with_75(tmp_path):
         ["train", str(toy_config(tmp_path, **SECTIONS, comm={"fault_tolerance": "off"}))], RANKS, "--with-ft", "ulfm"
     )
     wait_for_steps(tmp_path / "runs" / "run", 2, process)
-    by_rank(process)[1].kill()
+    ranks_of(process)[1].kill()
     _, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 75, err
     assert "rank 1 on" in err and "cannot be reached" in err

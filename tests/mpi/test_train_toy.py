@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from mpi_launch import kill_ranks
+from mpi_launch import kill_ranks, ranks_of
 from runs import es_mpi, journal, start_es_mpi, summary, toy_config, wait_for_steps
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(180)]
@@ -113,6 +113,23 @@ def test_sigterm_saves_and_exits_75_and_resume_finishes(tmp_path):
     assert len(journal(run)) == steps + 2
     again = es_mpi(["resume", run])  # the folder knows what it was told
     assert again.returncode == 0 and len(journal(run)) == steps + 2, again.stderr
+
+
+@pytest.mark.parametrize("prompts", [4, 64])
+def test_a_long_update_is_broken_off_by_a_signal_to_one_rank(tmp_path, prompts):
+    """Between two members of 2 s; within a member of 32 s, with which nobody has the patience."""
+    config = toy_config(tmp_path, task={"reward": "toy_reward:half_a_second", "batch_size": prompts}, eval={"before": False})
+    process = start_es_mpi(["train", str(config), "phases.warm.population=40"], ranks=2)
+    run = tmp_path / "runs" / "run"
+    end = time.monotonic() + 60
+    while not (run / "journal.jsonl").exists():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    time.sleep(1)  # into the first member, as a rule; the end is the same in any case
+    os.kill(ranks_of(process)[1].pid, signal.SIGUSR1)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 75 and "stopped by a signal after step 0" in err, err
+    assert journal(run) == []
 
 
 def test_resume_refuses_changed_results_and_replays_torn_or_damaged_state(tmp_path):
