@@ -7,9 +7,10 @@ from fractions import Fraction
 from functools import lru_cache
 
 from es_mpi.grading.final import Found, final_answer, reference
+from es_mpi.grading.library import says_same
 from es_mpi.grading.maths import Node, Unreadable, parse, same
 from es_mpi.grading.maths.normal import normal
-from es_mpi.grading.maths.words import key, spoken
+from es_mpi.grading.maths.words import spoken
 from es_mpi.grading.response import judged, unanswered
 from es_mpi.types import Grade
 
@@ -42,8 +43,6 @@ def _read(found: Found) -> tuple[str, Node | None]:
 
 
 def _tree(text: str) -> Node | None:
-    if _NUMBER.fullmatch(text):
-        return Node("num", text=text)  # most answers; a sign needs no tree here
     try:
         return parse(text)
     except Unreadable:
@@ -57,13 +56,10 @@ def _right(gold: str, text: str, node: Node | None) -> bool:
         return option[1] == gold
     if (said := spoken(gold)) is not None and said == spoken(text):
         return True
-    try:
-        reference_node = parse(gold)
-    except Unreadable:
-        reference_node = None
-    if node is None or reference_node is None:
-        return gold.split() == text.split()
-    return same(reference_node, parse(text))
+    mine = _tree(gold)
+    if node is None or mine is None:
+        return gold.split() == text.split() or says_same(gold, text)
+    return same(mine, node)
 
 
 @lru_cache(maxsize=4096)
