@@ -32,6 +32,8 @@ class Pool:
         self.grader, self.limits, self.note, self.log = grader, limits, note, log
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._threads = [threading.Thread(target=self._serve, name=f"grading {i}", daemon=True) for i in range(workers)]
+        self._workers: dict[int, WorkerProcess] = {}  # by thread
+        self._closing = False
         for thread in self._threads:
             thread.start()
 
@@ -46,30 +48,34 @@ class Pool:
         return futures
 
     def close(self) -> None:
-        """Ends the processes, after what was submitted."""
+        """Ends the processes at once; what was not graded yet never will be."""
+        self._closing = True
         for _ in self._threads:
             self._jobs.put(None)
+        for worker in list(self._workers.values()):
+            worker.process.kill()
         for thread in self._threads:
             thread.join()
 
     def _serve(self) -> None:
         worker = self._start()  # at once: its imports take seconds
-        while (job := self._jobs.get()) is not None:
+        while (job := self._jobs.get()) is not None and not self._closing:
             items, future = job
             grades: list[Grade] = []
             try:
                 while len(grades) < len(items):
                     worker = self._grade(worker, items, grades)
-            except BaseException as error:  # the owner of the future must learn of it, or it waits for ever
+                future.set_result(grades)
+            except BaseException as error:  # whoever waits for the future must learn of it
                 future.set_exception(error)
                 worker.kill()
                 worker = self._start()
-            else:
-                future.set_result(grades)
         worker.kill()
 
     def _start(self) -> WorkerProcess:
-        return WorkerProcess(self.grader, self.limits.memory, self.log)
+        worker = WorkerProcess(self.grader, self.limits.memory, self.log)
+        self._workers[threading.get_ident()] = worker
+        return worker
 
     def _grade(self, worker: WorkerProcess, items: Sequence[Item], grades: list[Grade]) -> WorkerProcess:
         """Adds grades until all are there or a response has cost the process. Returns the process to go on with."""
@@ -79,6 +85,8 @@ class Pool:
             return worker
         except Died:
             worker.kill()
+            if self._closing:
+                raise
         item, worker = items[len(grades)], self._start()
         try:
             self._collect(worker, [item], self.limits, grades)
