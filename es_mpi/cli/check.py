@@ -12,7 +12,7 @@ from es_mpi.config import Config, fingerprint, to_yaml
 from es_mpi.errors import EXIT_OK
 from es_mpi.params.layout import Layout
 from es_mpi.planning import evaluations
-from es_mpi.tasks.configured import training_grader, training_problems, training_task
+from es_mpi.tasks.configured import training_grading, training_problems, training_task
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     config = config_of(args)
     layout = layout_of(config)
     task = training_task(config.task)
-    training_grader(config.task, task)
+    training_grading(config.task, config.grading, task)
     problems = len(training_problems(config.task, task))
     if not config.eval.tasks:
         task.problems("heldout")

@@ -31,7 +31,7 @@ TAGS = (
     Tag("grade/unparsed", "0 to 1", "share of the responses in which no answer was found"),
     Tag("grade/truncated", "0 to 1", "share of the responses that were cut before their answer was whole"),
     Tag("grade/timeout", "0 to 1", "share of the responses whose grading ran out of time"),
-    Tag("grade/failed", "0 to 1", "share of the responses whose grader failed: their members count as not valid"),
+    Tag("grade/error", "0 to 1", "share of the responses whose grader failed; they do not count"),
     Tag("time/load", "seconds", "writing members' weights into the engine, mean over ranks"),
     Tag("time/generate", "seconds", "generating, mean over ranks"),
     Tag("time/grade", "seconds", "grading, mean over ranks"),

@@ -148,18 +148,22 @@ def _attempt(comm: Comm, prepared: Prepared, records: Sequence[Record]) -> int:
         clean(folder.path)
     choose_device(os.environ)
     began = time.perf_counter()
+    for grading in prepared.gradings:
+        grading.start(note, log)  # before the engine, behind whose start theirs hides
     store = MasterStore(prepared.layout, threads(config))
     for text in restore(store, folder, records):
         monitor.warn(text)
     engine = open_engine(config, store, log)
     gc.enable()
-    _announce(comm, monitor, prepared, len(records), time.perf_counter() - began, log, engine.notes)
-    session = Session(comm, prepared, engine, monitor, journal, note, done=len(records), digest=store.digest())
+    _announce(comm, monitor, prepared, len(records), time.perf_counter() - began, log, [*prepared.notes, *engine.notes])
+    session = Session(comm, prepared, engine, monitor, journal, done=len(records), digest=store.digest())
     try:
         return session.run()
     finally:
         monitor.close()
         engine.close()
+        for grading in prepared.gradings:
+            grading.close()
         if journal:
             journal.close()
 

@@ -58,7 +58,7 @@ def test_alpha_zero_for_twenty_updates_changes_no_bit(tmp_path):
 
 
 def test_nan_rewards_of_one_rank_fail_its_members_only(tmp_path):
-    config = toy_config(tmp_path, task={"reward": "toy_reward:nan_on_rank_1"})
+    config = toy_config(tmp_path, task={"reward": "toy_reward:nan_on_rank_1"}, grading={"workers": 0})
     done = train(config, ranks=2)
     assert done.returncode == 0, done.stderr
     statuses = [status for _, _, status in journal(tmp_path / "runs" / "run")[0]["members"]]

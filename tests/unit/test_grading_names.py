@@ -73,7 +73,7 @@ def _leaves() -> None:
 def test_whatever_a_users_grader_does_fails_its_response_only(body: Callable[[], object]) -> None:
     notes: list[str] = []
     given = guarded(lambda response, answer, truncated: body(), notes.append)("said", "7", False)  # type: ignore[arg-type, return-value]
-    assert given.verdict is Verdict.FAILED
+    assert given.verdict is Verdict.ERROR
     assert math.isnan(given.reward)
     assert len(notes) == 1
 

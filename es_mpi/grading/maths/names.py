@@ -1,0 +1,53 @@
+"""What an answer says beside its value: a name in front (`x =`), a rounded value behind, a note on the domain."""
+
+from __future__ import annotations
+
+from es_mpi.grading.maths.node import Node
+
+_DOMAINS = frozenset({"set Z", "set N", "set R", "set Q", "set C"})
+_ASSIGNS = frozenset({"=", "~", "in"})
+
+
+def is_name(node: Node) -> bool:
+    """Can it stand in front of `=` as the name of the value: x, a_n, f(x), P(x), AB, S:T, (x, y)?"""
+    if node.kind == "sym":
+        return node.text not in _DOMAINS
+    if node.kind == "call":
+        return node.text[0] in "fgFG" and all(arg.kind == "sym" for arg in node.args)
+    if node.kind == "mul":
+        first, second = node.args
+        capitals = all(part.kind == "sym" and part.text[0].isupper() for part in (first, second))
+        return capitals or (first.kind == "sym" and len(first.text) == 1 and first.text in "PQRSh" and second.kind == "sym")
+    if node.kind == "unit":
+        return is_name(node.args[0])
+    return node.kind in ("tuple", "ratio") and all(is_name(arg) for arg in node.args)
+
+
+def label(node: Node) -> tuple[Node | None, Node]:
+    """The name in front of a value (the first of several) and the value; None where there is no name."""
+    if node.kind == "rel" and set(node.text.split()) <= _ASSIGNS and all(is_name(arg) for arg in node.args[:-1]):
+        return node.args[0], node.args[-1]
+    return None, node
+
+
+def plain(node: Node) -> Node:
+    """Without what only repeats or comments the value: `= 2.5` behind a constant, `~ 1.36`, `k in Z`."""
+    if node.kind == "rel" and "~" in node.text and not is_name(node.args[0]):
+        return plain(_cut(node, node.text.split().index("~")))
+    if node.kind == "rel" and set(node.text.split()) == {"="} and not node.symbols():
+        return node.args[-1]
+    if node.kind == "list":
+        kept = [arg for arg in node.args if not _is_domain(arg)]
+        if 0 < len(kept) < len(node.args):
+            return plain(kept[0]) if len(kept) == 1 else Node("list", tuple(kept), node.text)
+    return node
+
+
+def _cut(node: Node, relations: int) -> Node:
+    if relations == 0:
+        return node.args[0]
+    return Node("rel", node.args[: relations + 1], " ".join(node.text.split()[:relations]))
+
+
+def _is_domain(node: Node) -> bool:
+    return node.kind == "rel" and node.text == "in" and node.args[1].kind == "sym" and node.args[1].text in _DOMAINS

@@ -1,0 +1,101 @@
+"""Single quantities: percent signs, degrees, units, number bases, ratios and rounded decimals."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from es_mpi.grading.maths.equal import constant, equal
+from es_mpi.grading.maths.node import Node
+from es_mpi.grading.maths.values import Real, literal, real
+
+GOLD_DIGITS = 3  # significant digits from which a gold decimal may be a rounded value
+ANSWER_DIGITS = 6  # the same of an answer to an exact gold
+_UNIT_NAMES = {
+    "centimeter": "cm", "centimetre": "cm", "millimeter": "mm", "millimetre": "mm", "kilometer": "km", "kilometre": "km",
+    "meter": "m", "metre": "m", "kilogram": "kg", "gram": "g", "second": "s", "sec": "s", "minute": "min", "hour": "h", "hr": "h",
+    "inch": "in", "inche": "in", "foot": "ft", "feet": "ft", "yard": "yd", "mile": "mi", "liter": "l", "litre": "l", "pound": "lb",
+    "ounce": "oz", "cent": "cent", "dollar": "dollar", "day": "day", "week": "week", "month": "month", "year": "year",
+}  # fmt: skip
+_UNITS = frozenset(_UNIT_NAMES.values()) | {"ml", "mg", "mph"}
+
+
+def same_unit(gold: Node, answer: Node) -> bool:
+    """Do the units agree? One that is left out does, and so do words that are no known unit."""
+    mine, other = _unit(gold), _unit(answer)
+    return mine == other or mine not in _UNITS or other not in _UNITS
+
+
+def without_unit(node: Node) -> Node:
+    return without_unit(node.args[0]) if node.kind == "unit" else node
+
+
+def _unit(node: Node) -> str:
+    if node.kind != "unit":
+        return ""
+    word = node.text.lower()
+    for prefix in ("square ", "cubic "):
+        word = word.removeprefix(prefix)
+    singular = word.removesuffix("s") if len(word) > 2 else word
+    return _UNIT_NAMES.get(singular, _UNIT_NAMES.get(word, singular))
+
+
+def same_quantity(gold: Node, answer: Node) -> bool:
+    """Equal values. 28 % is 28 or 0.28; 90 degrees are 90 or pi/2; a decimal may be rounded."""
+    for kind in ("percent", "deg", "based"):
+        if (gold.kind == kind) != (answer.kind == kind):
+            bare = gold.args[0] if gold.kind == kind else gold
+            given = answer.args[0] if answer.kind == kind else answer
+            if same_quantity(bare, given):
+                return True
+    if gold.kind == answer.kind == "based":
+        return gold.text == answer.text and equal(gold.args[0], answer.args[0])
+    if gold.kind == answer.kind == "ratio" and len(gold.args) == len(answer.args) > 2:
+        return _proportional(gold, answer)
+    try:
+        if equal(gold, answer):
+            return True
+    except ArithmeticError:
+        return False
+    return _rounded(gold, answer)
+
+
+def _proportional(gold: Node, answer: Node) -> bool:
+    first, other = gold.args[0], answer.args[0]
+    return all(
+        equal(Node("mul", (g, other)), Node("mul", (a, first))) for g, a in zip(gold.args[1:], answer.args[1:], strict=True)
+    )
+
+
+def _rounded(gold: Node, answer: Node) -> bool:
+    """Is one a decimal of enough digits and the other, exact, rounds to it?"""
+    for decimal, exact, digits in ((gold, answer, GOLD_DIGITS), (answer, gold, ANSWER_DIGITS)):
+        written = _decimal(decimal)
+        number = constant(exact)
+        if written is None or number is None or written[2] < digits or _has_decimals(exact):
+            continue
+        step, number, given = real(written[1]), real(number), real(written[0])
+        cut = digits + 2 <= written[2] and abs(given) <= abs(number)  # cut off instead of rounded
+        if isinstance(number, Real.mpf) and abs(number - given) <= (step if cut else step / 2):
+            return True
+    return False
+
+
+def _has_decimals(node: Node) -> bool:
+    return any(part.kind == "num" and "." in part.text for part in node.walk())
+
+
+def _decimal(node: Node) -> tuple[Fraction, Fraction, int] | None:
+    """Value, unit of the last place and significant digits of a written decimal, also times a power of ten."""
+    if node.kind == "neg" and (inner := _decimal(node.args[0])):
+        return -inner[0], inner[1], inner[2]
+    if node.kind == "percent" and (inner := _decimal(node.args[0])):
+        return inner[0] / 100, inner[1] / 100, inner[2]
+    if node.kind == "mul" and node.args[1].kind == "pow" and node.args[1].args[0] == Node("num", text="10"):
+        inner, scale = _decimal(node.args[0]), constant(node.args[1])
+        return (inner[0] * scale, inner[1] * scale, inner[2]) if inner and isinstance(scale, Fraction) else None
+    if node.kind != "num" or "." not in node.text or "\\" in node.text:
+        return None
+    mantissa, _, exponent = node.text.lower().partition("e")
+    places = len(mantissa.partition(".")[2])
+    unit = Fraction(10) ** (int(exponent or 0) - places) if abs(int(exponent or 0)) < 1000 else Fraction(1)
+    return literal(node.text), unit, len(mantissa.replace(".", "").lstrip("0"))
