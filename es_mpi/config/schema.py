@@ -126,6 +126,12 @@ PHASE_KINDS: Mapping[str, type[EsPhase]] = {"es": EsPhase}
 @dataclass(frozen=True, kw_only=True)
 class EvalConfig:
     tasks: Annotated[tuple[str, ...], Key("Tasks to evaluate on; none means the training task's held-out problems.")] = ()
+    data: Annotated[
+        Mapping[str, Any], Key("Held-out problems of tasks, by task name: JSON Lines or Parquet files, or hub ids; else `task.heldout`.")
+    ] = field(default_factory=dict)
+    rewards: Annotated[Mapping[str, Any], Key("Graders of tasks, by task name; else the task's own.")] = field(
+        default_factory=dict
+    )
     every: Annotated[int, Key("Evaluate after each so many updates; 0 means only before and after.", "updates", at_least=0)] = 0
     before: Annotated[bool, Key("Evaluate the base model.")] = True
     after: Annotated[bool, Key("Evaluate the trained model.")] = True

@@ -6,7 +6,7 @@ import hashlib
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import es_mpi
 from es_mpi.checkpoint.folder import require_space
@@ -63,7 +63,7 @@ def prepare(config: Config, folder: RunFolder) -> Prepared:
     problems = batchable(problems, config.task, task)
     gradings = {grading.name: grading}
     layout = read_layout(resolve(config.model.path), config.model.include, config.model.exclude)
-    tokenizer = _tokenizer(config, layout)  # last of the readers: it imports transformers, which takes seconds
+    tokenizer = tokenizer_of(config, layout)  # last of the readers: it imports transformers, which takes seconds
     prompts = encode_prompts(
         tokenizer, task, problems, max_model_len=config.model.max_model_len, max_tokens=config.sampling.max_tokens
     )
@@ -74,7 +74,7 @@ def prepare(config: Config, folder: RunFolder) -> Prepared:
         batches=Batches(problems, prompts, config.task.batch_size, config.run.seed),
         grading=grading,
         sampling=Sampling(config.sampling.temperature, config.sampling.top_p, config.sampling.max_tokens, task.stop),
-        evalsets=tuple(_evalset(config, task, name, tokenizer, gradings) for name in config.eval.tasks or (task.name,)),
+        evalsets=evaluation_sets(config, task, tokenizer, gradings),
         gradings=tuple(gradings.values()),
         notes=tuple(notes),
     )
@@ -85,15 +85,22 @@ def prepare(config: Config, folder: RunFolder) -> Prepared:
 def facts(prepared: Prepared) -> Mapping[str, str]:
     """What must be equal on all ranks before the first step: names that a user can act on, and hashes of the rest."""
     return {
-        **flat(prepared.config),
-        "es_mpi version": es_mpi.__version__,
+        **evaluation_facts(prepared.config, prepared.layout, prepared.evalsets),
         "run folder": str(prepared.folder.path),
+        "training prompts": _hash(prepared.batches.prompts),
+    }
+
+
+def evaluation_facts(config: Config, layout: Layout, evalsets: Sequence[EvalSet]) -> Mapping[str, str]:
+    """The part of `facts` that an evaluation needs."""
+    return {
+        **flat(config),
+        "es_mpi version": es_mpi.__version__,
         "noise hash": native.noise_hash(),
         "machine": platform.machine(),
-        "model tensors": prepared.layout.fingerprint(),
-        "model file sizes": _sizes(prepared.layout),
-        "training prompts": _hash(prepared.batches.prompts),
-        "evaluation prompts": _hash([prompt for evalset in prepared.evalsets for prompt in evalset.prompts]),
+        "model tensors": layout.fingerprint(),
+        "model file sizes": _sizes(layout),
+        "evaluation prompts": _hash([prompt for evalset in evalsets for prompt in evalset.prompts]),
     }
 
 
@@ -115,7 +122,7 @@ def checkpoint_bytes(layout: Layout) -> int:
     return folder_bytes(layout) + MASTER_BYTES * layout.elements
 
 
-def _tokenizer(config: Config, layout: Layout) -> Tokenizer:
+def tokenizer_of(config: Config, layout: Layout) -> Tokenizer:
     if config.engine.kind == "toy":
         from es_mpi.engine.toy import ToyTokenizer
 
@@ -123,16 +130,26 @@ def _tokenizer(config: Config, layout: Layout) -> Tokenizer:
     return load_tokenizer(str(layout.folder))
 
 
+def evaluation_sets(config: Config, task: Task, tokenizer: Tokenizer, gradings: dict[str, Grading]) -> tuple[EvalSet, ...]:
+    """Held-out problems of the tasks to evaluate on, `task` the config's own. Adds their graders to `gradings`. UsageError."""
+    return tuple(_evalset(config, task, name, tokenizer, gradings) for name in config.eval.tasks or (config.task.name,))
+
+
 def _evalset(config: Config, training: Task, name: str, tokenizer: Tokenizer, gradings: dict[str, Grading]) -> EvalSet:
-    """Held-out problems of a task: the training task's own, or another with its default options. Adds its grader to `gradings`."""
-    task = training if name in (training.name, config.task.name) else make_task(name)
+    """The training task's own, or another with its default options; a file and a grader as `eval` names them."""
+    own = name in (training.name, config.task.name)
+    data = config.eval.data.get(name)
+    if own and data:
+        task = training_task(replace(config.task, heldout=data))
+    else:
+        task = training if own else make_task(name, heldout=data)
     problems = task.problems("heldout")[: config.task.heldout_size][: config.eval.problems]
     prompts = encode_prompts(
         tokenizer, task, problems, max_model_len=config.model.max_model_len, max_tokens=eval_tokens(config)
     )
-    reward = config.task.reward if task is training and config.task.reward else task.reward
+    reward = config.eval.rewards.get(name) or (config.task.reward if own else None) or task.reward
     grading = gradings.setdefault(reward, Grading(reward, config.grading))
-    return EvalSet(task.name, problems, prompts, task.stop, grading)
+    return EvalSet(task.name, task.version, problems, prompts, task.stop, grading, getattr(task, "choices", None))
 
 
 def eval_tokens(config: Config) -> int:
