@@ -77,7 +77,7 @@ class TaskConfig:
 class GradingConfig:
     workers: Annotated[
         int,
-        neutral("Killable processes of a rank for graders that can hang; 0 grades in the rank itself, without limits.", at_least=0),
+        neutral("Killable processes of a rank for graders that can hang; 0 grades in the rank, without limits.", at_least=0),
     ] = 2
     cpu_s: Annotated[
         float, Key("Longest grading of one response, in time of a CPU; then its verdict is `timeout`.", "seconds", above=0)

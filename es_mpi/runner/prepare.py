@@ -124,7 +124,7 @@ def _tokenizer(config: Config, layout: Layout) -> Tokenizer:
 
 
 def _evalset(config: Config, training: Task, name: str, tokenizer: Tokenizer, gradings: dict[str, Grading]) -> EvalSet:
-    """Held-out problems of a task: the training task's own, or another with its default options. Adds its grader to `gradings`."""
+    """Held-out problems of a task: the training task's own, or another's with default options. Adds its grader to `gradings`."""
     task = training if name in (training.name, config.task.name) else make_task(name)
     problems = task.problems("heldout")[: config.task.heldout_size][: config.eval.problems]
     prompts = encode_prompts(

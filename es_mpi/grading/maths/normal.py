@@ -25,7 +25,7 @@ def normal(node: Node) -> str:
         return ", ".join(key(node.text))
     if node.kind in ("list", "set"):
         entries = [normal(entry) for entry in node.args]
-        return ", ".join(sorted(set(entries) if node.kind == "set" else entries))
+        return "empty set" if not entries else ", ".join(sorted(set(entries) if node.kind == "set" else entries))
     if node.kind == "tuple":
         return f"{node.text[0]}{', '.join(map(normal, node.args))}{node.text[1]}"
     if node.kind == "matrix":

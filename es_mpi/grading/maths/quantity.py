@@ -13,7 +13,8 @@ ANSWER_DIGITS = 6  # the same of an answer to an exact gold
 _UNIT_NAMES = {
     "centimeter": "cm", "centimetre": "cm", "millimeter": "mm", "millimetre": "mm", "kilometer": "km", "kilometre": "km",
     "meter": "m", "metre": "m", "kilogram": "kg", "gram": "g", "second": "s", "sec": "s", "minute": "min", "hour": "h", "hr": "h",
-    "inch": "in", "inche": "in", "foot": "ft", "feet": "ft", "yard": "yd", "mile": "mi", "liter": "l", "litre": "l", "pound": "lb",
+    "inch": "in", "inche": "in", "foot": "ft", "feet": "ft", "yard": "yd", "mile": "mi", "liter": "l", "litre": "l",
+    "pound": "lb",
     "ounce": "oz", "cent": "cent", "dollar": "dollar", "day": "day", "week": "week", "month": "month", "year": "year",
 }  # fmt: skip
 _UNITS = frozenset(_UNIT_NAMES.values()) | {"ml", "mg", "mph"}
