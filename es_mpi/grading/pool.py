@@ -57,8 +57,11 @@ class Pool:
 
     def _serve(self) -> None:
         worker = self._start()  # at once: its imports take seconds
-        while (job := self._jobs.get()) is not None and not self._closing:
+        while (job := self._jobs.get()) is not None:
             items, future = job
+            if self._closing:
+                future.cancel()
+                continue
             grades: list[Grade] = []
             try:
                 while len(grades) < len(items):

@@ -8,8 +8,8 @@ from es_mpi.grading.maths.equal import constant, points
 from es_mpi.grading.maths.intervals import Interval, intervals, is_set_of_reals
 from es_mpi.grading.maths.names import label, plain
 from es_mpi.grading.maths.node import Node
-from es_mpi.grading.maths.quantity import without_unit
 from es_mpi.grading.maths.same import spread
+from es_mpi.grading.maths.units import without_unit
 from es_mpi.grading.maths.values import DIGITS, Number, Real, Undefined, real, value
 from es_mpi.grading.maths.words import key
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from es_mpi.grading.maths.atoms import Atoms
 from es_mpi.grading.maths.lexer import Token, tokens, undress
 from es_mpi.grading.maths.node import MAX_LENGTH, Node, Unreadable
+from es_mpi.grading.maths.units import UNITS, unit_name
 
 RELATIONS = frozenset({"=", "<", ">", "<=", ">=", "!=", "~", "in", "equiv", "to"})
 SCALES = {"hundred": "100", "thousand": "1000", "million": "1e6", "billion": "1e9", "trillion": "1e12"}
@@ -102,7 +103,7 @@ class Parser(Atoms):
         if not words:
             return node
         node = Node("unit", (node,), words)
-        if self.token is not None and self.token.kind == "num":  # 2 hours 30 minutes
+        if self.token is not None and self.token.kind == "num" and unit_name(words) in UNITS:  # 2 hours 30 minutes
             return Node("tuple", (node, self.quantity(stop)), "()")
         return node
 

@@ -9,7 +9,8 @@ from es_mpi.grading.maths.equations import is_solution, same_equation
 from es_mpi.grading.maths.intervals import Interval, intervals, is_set_of_reals
 from es_mpi.grading.maths.names import label, plain
 from es_mpi.grading.maths.node import Node, Unreadable
-from es_mpi.grading.maths.quantity import same_quantity, same_unit, without_unit
+from es_mpi.grading.maths.quantity import same_quantity
+from es_mpi.grading.maths.units import same_unit, without_unit
 from es_mpi.grading.maths.words import same_words
 
 MAX_ENTRIES = 100
