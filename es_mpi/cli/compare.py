@@ -23,7 +23,7 @@ Group = tuple[str, Sequence[Evaluation]]
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dirs", metavar="DIR", nargs="*", help="folders of es-mpi eval, or run folders; @N after one is its step")
     parser.add_argument(
-        "--group", metavar="NAME=DIR,DIR", action="append", default=[], help="runs of one method that differ by their seed; repeatable"
+        "--group", metavar="NAME=DIR,DIR", action="append", default=[], help="one method with several training seeds; repeatable"
     )
     parser.add_argument("--tasks", metavar="A,B", help="only these tasks (default: all that they share)")
     parser.add_argument("--k", metavar="1,16", help="the K of Pass@K and Maj@K (default: powers of two)")
@@ -35,9 +35,10 @@ def run(args: argparse.Namespace) -> int:
     groups = [(text.rstrip("/"), [_read(text)]) for text in args.dirs] + [_group(text) for text in args.group]
     names = [name for name, _ in groups]
     if len(names) < 2:
-        raise UsageError("nothing to compare", value=" ".join(names), expected="two folders or groups, the first one to compare with")
+        raise UsageError("nothing to compare", value=" ".join(names), expected="two folders or groups or more")
     if len(set(names)) < len(names):
-        raise UsageError("the same name twice", value=", ".join(names), expected="different folders", remedy="--group NAME=DIR gives names")
+        remedy = "--group NAME=DIR gives a folder a name"
+        raise UsageError("the same name twice", value=", ".join(names), expected="different folders", remedy=remedy)
     every = [one for _, evaluations in groups for one in evaluations]
     ks = numbers(args.k) if args.k else None
     tasks = {task: _compare(groups, task, ks) for task in chosen_tasks(every, args.tasks.split(",") if args.tasks else [])}
@@ -83,11 +84,11 @@ def _write(path: str, text: str, key: str) -> None:
 def as_text(found: Mapping[str, Any]) -> list[str]:
     """The comparison as lines: a table a task with the first side's values and the differences of the others."""
     first, *others = found["names"]
-    lines = [f"differences to {first}, [95 % interval over problems], p of a paired permutation test, Holm-corrected over tasks"]
+    lines = [f"differences to {first}, [95 % interval over problems], p of a paired permutation test, Holm over tasks"]
     for task, one in found["tasks"].items():
         lines += ["", f"{task}: {one['problems']} problems", *(f"  note: {note}" for note in one["notes"])]
         rows = [
-            (metric, number(metric, mean["mean"]), *(_difference(metric, one["differences"][side].get(metric)) for side in others))
+            (metric, number(metric, mean["mean"]), *(_shown(metric, one["differences"][side].get(metric)) for side in others))
             for metric, mean in one["metrics"][first].items()
         ]
         lines.append(table(("metric", first, *others), rows))
@@ -98,17 +99,21 @@ def as_text(found: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _difference(metric: str, one: Mapping[str, Any] | None) -> str:
+def _shown(metric: str, one: Mapping[str, Any] | None) -> str:
     if one is None:
         return "not available"
-    return f"{points(metric, one['mean'])} [{points(metric, one['low'])}, {points(metric, one['high'])}] p={one['p_holm']:.2g}"
+    return f"{_interval(metric, one)} p={one['p_holm']:.2g}"
+
+
+def _interval(metric: str, one: Mapping[str, float]) -> str:
+    return f"{points(metric, one['mean'])} [{points(metric, one['low'])}, {points(metric, one['high'])}]"
 
 
 def _seeds(side: str, differences: Mapping[str, Any]) -> list[str]:
     return [
-        f"  {side}, {metric} over training seeds: {points(metric, s['mean'])} [{points(metric, s['low'])}, {points(metric, s['high'])}]"
+        f"  {side}, {metric} over training seeds: {_interval(metric, one['over_seeds'])}"
         for metric, one in differences.items()
-        if (s := one.get("over_seeds"))
+        if "over_seeds" in one
     ]
 
 

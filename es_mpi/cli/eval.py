@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="DIR", help="new folder for results.json and every response")
     parser.add_argument("--step", metavar="N", type=int, help="of a run: the weights after this update (default: the last)")
     parser.add_argument("--tasks", metavar="A,B", help="tasks to evaluate on (default: those of the run or config)")
-    parser.add_argument("--data", metavar="TASK=FILE", action="append", default=[], help="held-out problems of a task; repeatable")
+    parser.add_argument("--data", metavar="TASK=FILE", action="append", default=[], help="problems of a task; repeatable")
     parser.add_argument("--samples", metavar="M", type=int, help="sampled responses to each problem")
     parser.add_argument("--k", metavar="1,16", help="the K of Pass@K and Maj@K (default: 1 and M)")
     parser.add_argument("--config", metavar="FILE", help="a config whose model is replaced by MODEL")

@@ -77,7 +77,7 @@ class TaskConfig:
 class GradingConfig:
     workers: Annotated[
         int,
-        neutral("Killable processes of a rank for graders that can hang; 0 grades in the rank itself, without limits.", at_least=0),
+        neutral("Killable processes of a rank for graders that can hang; 0 grades in the rank, without limits.", at_least=0),
     ] = 2
     cpu_s: Annotated[
         float, Key("Longest grading of one response, in time of a CPU; then its verdict is `timeout`.", "seconds", above=0)
@@ -127,7 +127,7 @@ PHASE_KINDS: Mapping[str, type[EsPhase]] = {"es": EsPhase}
 class EvalConfig:
     tasks: Annotated[tuple[str, ...], Key("Tasks to evaluate on; none means the training task's held-out problems.")] = ()
     data: Annotated[
-        Mapping[str, Any], Key("Held-out problems of tasks, by task name: JSON Lines or Parquet files, or hub ids; else `task.heldout`.")
+        Mapping[str, Any], Key("Held-out problems by task name: files or hub ids, as `task.heldout` is for the training task.")
     ] = field(default_factory=dict)
     rewards: Annotated[Mapping[str, Any], Key("Graders of tasks, by task name; else the task's own.")] = field(
         default_factory=dict

@@ -21,6 +21,7 @@ from es_mpi.evaluation.statistics import interval, paired_difference
 from es_mpi.types import Verdict
 
 Problems = Mapping[str, Sequence[Row]]
+Values = Mapping[str, Vector]  # by metric, one a problem
 SETTINGS = ("task_version", "reward", "temperature", "top_p", "max_tokens")
 
 
@@ -82,7 +83,8 @@ def _matched(sides: Sequence[Side], seeds: Sequence[Sequence[Problems]]) -> tupl
     common = [problem for problem in every[0] if all(problem in one for one in every[1:])]
     names = ", ".join(side.name for side in sides)
     if not common:
-        raise UsageError("no problem in common", value=names, expected="evaluations on the same problems, which are matched by id")
+        expected = "evaluations on the same problems: they are matched by id"
+        raise UsageError("no problem in common", value=names, expected=expected)
     for problem in common:
         answers = {one[problem][0]["answer"] for one in every}
         if len(answers) > 1:
@@ -112,7 +114,7 @@ def _mean(values: Sequence[Vector]) -> Vector:
     return total
 
 
-def _metrics(means: Mapping[str, Vector], seeds: Sequence[Mapping[str, Vector]]) -> dict[str, Any]:
+def _metrics(means: Values, seeds: Sequence[Values]) -> dict[str, Any]:
     """Mean and 95 % interval over problems; with several seeds also each one's mean and the interval over them."""
     found: dict[str, Any] = {}
     for name, one in intervals(means).items():
@@ -124,9 +126,8 @@ def _metrics(means: Mapping[str, Vector], seeds: Sequence[Mapping[str, Vector]])
     return found
 
 
-def _differences(
-    a: Mapping[str, Vector], b: Mapping[str, Vector], a_seeds: Sequence[Mapping[str, Vector]], b_seeds: Sequence[Mapping[str, Vector]]
-) -> dict[str, Any]:
+def _differences(a: Values, b: Values, a_seeds: Sequence[Values], b_seeds: Sequence[Values]) -> dict[str, Any]:
+    """What b has more than a: their means over seeds, and each seed's values."""
     found: dict[str, Any] = {}
     for name in a:
         both = np.isfinite(a[name]) & np.isfinite(b[name])

@@ -37,7 +37,7 @@ class Evaluation:
 
 
 def write_evaluation(folder: Path, facts: Mapping[str, Any], rows: Mapping[str, Sequence[Row]]) -> None:
-    """`folder`/<task>/samples.jsonl.gz for every task of `rows`, then `folder`/results.json with `facts`: whole when it is there."""
+    """<task>/samples.jsonl.gz for every task of `rows`, then results.json with `facts`: where it is, the folder is whole."""
     for task, responses in rows.items():
         write_zipped(folder / task / SAMPLES, responses)
     write_json(folder / RESULTS, facts)

@@ -27,7 +27,9 @@ class Regraded:
     moved: Mapping[tuple[str, str], int]
 
 
-def regrade(path: Path, *, step: int | None = None, reward: str | None = None, ks: Sequence[int] | None = None) -> dict[str, Regraded]:
+def regrade(
+    path: Path, *, step: int | None = None, reward: str | None = None, ks: Sequence[int] | None = None
+) -> dict[str, Regraded]:
     """Every task of the evaluation in `path` with the grader `reward` (default: the one it was graded with).
 
     `ks` are the K of Pass@K (default: 1 and the number of samples). Raises UsageError.
@@ -50,7 +52,8 @@ def write_regraded(path: Path, out: Path, found: Mapping[str, Regraded]) -> None
 def _regrade(name: str, task: TaskRows, reward: str | None, ks: Sequence[int] | None) -> Regraded:
     chosen = reward or task.settings.get("reward")
     if not chosen:
-        raise UsageError(f"the evaluation does not say how {name} was graded", key="--reward", remedy="name a grader: --reward NAME")
+        remedy = "name a grader: --reward NAME"
+        raise UsageError(f"the evaluation does not say how {name} was graded", key="--reward", remedy=remedy)
     grading = Grading(chosen, GradingConfig())
     grading.start(lambda text: None)
     try:

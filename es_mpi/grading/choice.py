@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from es_mpi.grading.final import final_answer
+from es_mpi.grading.maths.words import UPRIGHT
 from es_mpi.grading.response import judged, unanswered
 from es_mpi.types import Grade
 
-_UPRIGHT = re.compile(r"\\(?:text|textbf|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
 _LETTER = re.compile(r"[\s$*(\[]*(?:(?:option|choice)\s+)?\(?([A-Za-z])(?:[\s$*]*\)|[.:]|[\s$*]*$|\s+[-\u2013])", re.IGNORECASE)
 
 
@@ -26,5 +26,5 @@ def choice(response: str, answer: str, truncated: bool) -> Grade:
 
 def option(text: str) -> str | None:
     """The letter that `text` begins with, in upper case; None if it names no option."""
-    match = _LETTER.match(_UPRIGHT.sub(r"\1", text))
+    match = _LETTER.match(UPRIGHT.sub(r"\1", text))
     return match[1].upper() if match else None

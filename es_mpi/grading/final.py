@@ -37,7 +37,7 @@ def final_answer(response: str) -> Found | None:
     """
     text = answer_part(response)
     place = text.rfind(BOX)
-    marked = _marked(text, max(place, 0))
+    marked = _marked(text, max(place, 0), words=place < 0)
     if place >= 0:
         if last_box(text) is None:
             return None
@@ -64,12 +64,13 @@ def _boxes(text: str, place: int) -> str:
     return ", ".join(reversed(found))
 
 
-def _marked(text: str, start: int) -> Found | None:
+def _marked(text: str, start: int, *, words: bool) -> Found | None:
+    """What the last marker from `start` on announces; words alone only where they may be the answer."""
     for marker in deque(_MARKER.finditer(text, start), maxlen=1):
         rest = text[marker.end() :]
         end = _SENTENCE.search(rest)
         said = rest[: end.start() if end else len(rest)].strip(" \t*:")
-        if any(c.isdigit() or c in "$\\" for c in said) or (said and start == 0):
+        if any(c.isdigit() or c in "$\\" for c in said) or (said and words):
             first_number = marker[0] == "####" or marker[0].rstrip().endswith(("A:", "a:"))
             return Found((said, *_parts(said, first_number)), end is None)
     return None

@@ -26,9 +26,7 @@ class Pool:
     twice it is ERROR. Both depend on the response alone, not on how busy the machine is.
     """
 
-    def __init__(
-        self, grader: str, workers: int, limits: Limits, note: Callable[[str], None], log: Path | None = None
-    ) -> None:
+    def __init__(self, grader: str, workers: int, limits: Limits, note: Callable[[str], None], log: Path | None = None) -> None:
         self.grader, self.limits, self.note, self.log = grader, limits, note, log
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._threads = [threading.Thread(target=self._serve, name=f"grading {i}", daemon=True) for i in range(workers)]
@@ -59,8 +57,11 @@ class Pool:
 
     def _serve(self) -> None:
         worker = self._start()  # at once: its imports take seconds
-        while (job := self._jobs.get()) is not None and not self._closing:
+        while (job := self._jobs.get()) is not None:
             items, future = job
+            if self._closing:
+                future.cancel()
+                continue
             grades: list[Grade] = []
             try:
                 while len(grades) < len(items):

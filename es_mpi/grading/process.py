@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -85,15 +86,14 @@ class WorkerProcess:
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe:
-                pipe.close()
+                with suppress(BrokenPipeError):  # what was not sent yet
+                    pipe.close()
 
     def _send(self, message: object) -> None:
         assert self.process.stdin
-        try:
+        with suppress(BrokenPipeError):  # the next read says why
             self.process.stdin.write(json.dumps(message).encode() + b"\n")
             self.process.stdin.flush()
-        except BrokenPipeError:
-            pass  # the next read says why
 
     def _line(self, asleep_s: float | None) -> bytes:
         """The next line. A process that only sleeps for `asleep_s` is killed; one that is stopped or waits for a CPU is not."""

@@ -10,12 +10,13 @@ from es_mpi.grading.final import Found, final_answer, reference
 from es_mpi.grading.library import says_same
 from es_mpi.grading.maths import Node, Unreadable, parse, same
 from es_mpi.grading.maths.normal import normal
-from es_mpi.grading.maths.words import spoken
+from es_mpi.grading.maths.words import UPRIGHT, spoken
 from es_mpi.grading.response import judged, unanswered
 from es_mpi.types import Grade
 
+SHORTEST_WORD = 2  # letters: pi and xy are mathematics
 _NUMBER = re.compile(r"-?[0-9]{1,100}(?:\.[0-9]{1,100})?")
-_OPTION = re.compile(r"\(?([A-J])(?:\)|[.:](?=\s)|$)")
+_OPTION = re.compile(r"\s*(?:\(([A-J])\)|([A-J])(?:\)|[.:](?=\s)|\s*$))")
 
 
 def math_verify(response: str, answer: str, truncated: bool) -> Grade:
@@ -52,20 +53,31 @@ def _tree(text: str) -> Node | None:
 def _right(gold: str, text: str, node: Node | None) -> bool:
     if _NUMBER.fullmatch(gold) and _NUMBER.fullmatch(text):
         return Fraction(gold) == Fraction(text)
-    if re.fullmatch("[A-J]", gold) and (option := _OPTION.match(text)):
-        return option[1] == gold
+    if (letter := _letter(gold)) and (given := _letter(text)):
+        return letter == given
     if (said := spoken(gold)) is not None and said == spoken(text):
         return True
     mine = _tree(gold)
     if node is None or mine is None:
         return gold.split() == text.split() or says_same(gold, text)
-    return same(mine, node)
+    try:
+        return same(mine, node)
+    except Unreadable:  # too many entries or signs to compare
+        return False
+
+
+def _letter(text: str) -> str:
+    """The letter of an option, which its text may follow: B, (B), B. 42; empty for anything else."""
+    option = _OPTION.match(UPRIGHT.sub(r"\1", text))
+    return (option[1] or option[2]) if option else ""
 
 
 @lru_cache(maxsize=4096)
 def _normal(text: str) -> str:
     if _NUMBER.fullmatch(text):
         return str(Fraction(text))
+    if len(text) > SHORTEST_WORD and (said := spoken(text)):
+        return ", ".join(said)
     try:
         return normal(parse(text))
     except (Unreadable, ArithmeticError):

@@ -6,7 +6,7 @@ import gc
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -14,9 +14,7 @@ import es_mpi
 from es_mpi.checkpoint.folder import checkpoints, clean, require_space
 from es_mpi.checkpoint.journal import Journal, read_journal
 from es_mpi.checkpoint.run_folder import RunFolder
-from es_mpi.comm import open_comm
-from es_mpi.comm.agree import agree_errors, agree_fields
-from es_mpi.comm.guard import run_guarded
+from es_mpi.comm.agree import agree_fields
 from es_mpi.comm.port import Comm
 from es_mpi.config.identity import diff_relevant
 from es_mpi.config.load import load_config, load_resolved, to_yaml

@@ -80,7 +80,7 @@ def _prepare(source: str, out: Path, step: int | None, base: str | None, overrid
     run = RunFolder(Path(source))
     is_run = run.config.is_file()
     if step is not None and not is_run:
-        raise UsageError("only a run has steps", value=step, key="--step", remedy=f"leave it out, or name a run: {source} is none")
+        raise UsageError("only a run has steps", value=step, key="--step", remedy=f"leave it out: {source} is no run folder")
     if is_run and base is not None:
         raise UsageError("a run has a config of its own", value=base, key="--config", remedy="give key=value instead")
     if is_run:
@@ -98,9 +98,10 @@ def _prepare(source: str, out: Path, step: int | None, base: str | None, overrid
 
 def _bare(overrides: Sequence[Override]) -> Mapping[str, Any]:
     """A config of no training: the first task to evaluate on stands for the training task."""
-    tasks = next((one["eval"]["tasks"] for one in overrides if isinstance(one, Mapping) and "tasks" in one.get("eval", {})), None)
+    sections = [one["eval"] for one in overrides if isinstance(one, Mapping) and "eval" in one]
+    tasks = next((section["tasks"] for section in sections if section.get("tasks")), None)
     if not tasks:
-        raise UsageError("no task to evaluate on", key="--tasks", expected="names of tasks, or --config with a config that has them")
+        raise UsageError("no task to evaluate on", key="--tasks", expected="names of tasks, or --config with a config of its own")
     return {"task": {"name": tasks[0]}, "phases": {"none": {"kind": "es", "updates": 0}}}
 
 

@@ -17,13 +17,10 @@ from es_mpi.types import Message, Problem
 TRAIN, HELDOUT = 200, 2000
 LARGEST = 100  # number and target
 SALT = "countdown 1"
-SYSTEM = (
-    "You are a helpful assistant. You first think about the reasoning process in your mind and then provide the user with the answer."
-)
+SYSTEM = "You are a helpful assistant. First think about the reasoning process, then provide the user with the answer."
 QUESTION = (
-    "Using the numbers {numbers}, create an equation that equals {target}. You can use basic arithmetic operations (+, -, *, /) and "
-    "each number can only be used once. Show your work in <think> </think> tags. And return the final answer in <answer> </answer> "
-    "tags, for example <answer> (1 + 2) / 3 </answer>."
+    "Use the numbers {numbers}, each exactly once, with +, -, *, / and brackets to make {target}. "
+    "Think inside <think> </think>, then give the expression inside <answer> </answer>, for example <answer>(1 + 2) / 3</answer>."
 )
 _OPERATIONS: Mapping[int, Callable[[Fraction, Fraction], Fraction]] = {
     0: lambda a, b: a + b, 1: lambda a, b: a - b, 2: lambda a, b: a * b, 3: lambda a, b: a / b,
@@ -34,8 +31,8 @@ _OPERATIONS: Mapping[int, Callable[[Fraction, Fraction], Fraction]] = {
 class Countdown:
     """200 training and 2000 held-out problems of its own, half of them with three numbers and half with four, 1 to 100.
 
-    A problem is made from its solution: numbers are joined at random until one is left that is whole and at most 100. Or rows from
-    files, with `numbers` and `target` in JSON as the answer.
+    A problem is made from its solution: numbers are joined at random until one is left that is whole and at most 100. Or rows
+    from files, with `numbers` and `target` in JSON as the answer.
     """
 
     train: str | None = None

@@ -25,7 +25,7 @@ def rejected(problems: Sequence[Problem], reward: str) -> list[Problem]:
 
 
 def gradable(problems: list[Problem], reward: str, bad_answers: str) -> tuple[list[Problem], list[str]]:
-    """The problems to train on, and a note if some were dropped. Raises UsageError for rejected ones where the config says stop."""
+    """The problems to train on, and a note if some were dropped. Raises UsageError for rejected ones if the config says stop."""
     bad = rejected(problems, reward)
     if not bad:
         return problems, []

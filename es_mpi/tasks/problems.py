@@ -18,8 +18,8 @@ def load_problems(
 ) -> list[Problem]:  # fmt: skip
     """The problems of a data source: question and answer are the first field of those names that a row has.
 
-    `id` is the row's own, else `prefix-<line>`. Other fields and blank lines are passed over. Raises UsageError with file and line
-    (config key `key`) for a field that is missing, empty or no text, and an id that was there before.
+    `id` is the row's own, else `prefix-<line>`. Other fields and blank lines are passed over. Raises UsageError with file and
+    line (config key `key`) for a field that is missing, empty or no text, and an id that was there before.
     """
     problems: dict[str, Problem] = {}
     for where, number, row in read_rows(source, key=key, split=split):

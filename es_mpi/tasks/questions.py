@@ -86,4 +86,3 @@ def _final_answer(row: Problem, source: str, key: str, whole_numbers: bool) -> s
     if not answer:
         raise UsageError(f"{source}, problem {row.id!r}: no final answer", value=row.answer, expected="#### 18", key=key)
     return answer
-

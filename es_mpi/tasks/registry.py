@@ -19,10 +19,10 @@ TASKS: Mapping[str, Callable[..., Task]] = {
     "arithmetic": Arithmetic,
     "countdown": Countdown,
     "largest": Largest,
-    "reasoning_gym": ReasoningGym,
     **{name: partial(Questions, name) for name in KINDS},
 }
 GYM = "reasoning_gym/"
+_KNOWN = {**TASKS, f"{GYM}<data set>": ReasoningGym}  # for the error that suggests a name
 
 
 def make_task(
@@ -37,7 +37,7 @@ def make_task(
 
     Raises UsageError for an unknown name, an unknown option, a setting that the task has no use for or that it lacks.
     """
-    make = partial(ReasoningGym, name.removeprefix(GYM)) if name.startswith(GYM) else find(name, TASKS, key="task.name")
+    make = partial(ReasoningGym, name.removeprefix(GYM)) if name.startswith(GYM) else find(name, _KNOWN, key="task.name")
     takes = signature(make).parameters
     files = {"train": train, "heldout": heldout, "system": system}
     given = {word: value for word, value in files.items() if value is not None}

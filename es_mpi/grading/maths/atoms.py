@@ -2,27 +2,24 @@ r"""What stands in brackets, functions with their arguments, numbers, names, mat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
+from es_mpi.grading.maths.cursor import Cursor
 from es_mpi.grading.maths.lexer import Token
-from es_mpi.grading.maths.node import MAX_DEPTH, Node, Unreadable
+from es_mpi.grading.maths.node import Node, Unreadable
 
 CLOSING = {"(": (")", "]"), "[": ("]", ")")}
 TRIGONOMETRIC = frozenset("sin cos tan cot sec csc sinh cosh tanh".split())
 UNKNOWN_FUNCTIONS = frozenset("fgFG")
 FLOORS = {"lfloor": ("rfloor", "floor"), "lceil": ("rceil", "ceil")}
+QUALIFIERS = frozenset(
+    "not no never less more least most minus negative over under below above greater fewer exceeding except almost half twice "
+    "double".split()
+)
 NOTHING: frozenset[str] = frozenset()
 ARGUMENT_ENDS = frozenset({"+", "-", "pm", "mp"})
 
 
-class Atoms:
-    """A cursor over tokens. `listing`, `relation`, `sum` and `signed_factor` come from `parser.Parser`."""
-
-    def __init__(self, found: list[Token]) -> None:
-        self.tokens = found
-        self.place = 0
-        self.depth = 0
+class Atoms(Cursor):
+    """Atoms and what is bound to them most tightly. `listing` and `relation` come from `parser.Parser`."""
 
     def listing(self, stop: frozenset[str]) -> Node:
         raise NotImplementedError
@@ -30,52 +27,24 @@ class Atoms:
     def relation(self, stop: frozenset[str]) -> Node:
         raise NotImplementedError
 
-    @property
-    def token(self) -> Token | None:
-        return self.tokens[self.place] if self.place < len(self.tokens) else None
-
-    def at(self, text: str) -> bool:
-        return self.token is not None and self.token.kind in ("op", "sym") and self.token.text == text
-
-    def take(self) -> Token:
-        token = self.token
-        if token is None:
-            raise Unreadable("ends too early")
-        self.place += 1
-        return token
-
-    def expect(self, *texts: str) -> str:
-        token = self.take()
-        if token.text not in texts:
-            raise Unreadable(f"expected {texts[0]}, found {token.text!r}")
-        return token.text
-
-    @contextmanager
-    def deeper(self) -> Iterator[None]:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise Unreadable("nested too deeply")
-        yield
-        self.depth -= 1
-
     def words(self) -> str:
         """Words from here on, a power or fraction of units included; nothing if there are none."""
         found: list[str] = []
+        start = self.place
         while self.token is not None:
-            article = found and self.token.text in ("a", "A") and self._peek_kind() == "word"
+            article = found and self.token.text in ("a", "A") and self.following.kind == "word"
             if self.token.kind == "word" or (found and self.token.kind == "upright") or article:
                 found.append(self.take().text)
             elif found and self.at("^"):
                 self.take()
                 self.argument()
-            elif found and self.at("/") and self._peek_kind() in ("word", "upright"):
+            elif found and self.at("/") and self.following.kind in ("word", "upright"):
                 self.take()
             else:
                 break
+        if QUALIFIERS & {token.text.lower() for token in self.tokens[start : self.place]}:
+            raise Unreadable("a quantity with words that change it")
         return " ".join(found)
-
-    def _peek_kind(self) -> str:
-        return self.tokens[self.place + 1].kind if self.place + 1 < len(self.tokens) else ""
 
     def starts_factor(self, left: Node) -> bool:
         """Does a factor begin here without a sign of multiplication?"""
@@ -92,17 +61,13 @@ class Atoms:
         """An atom with powers, factorials, percent signs, degrees and primes behind it."""
         node = self.atom(stop)
         while self.token is not None and self.token.text not in stop:
-            if self.at("^"):
-                self.take()
+            if self.accept("^"):
                 node = self._power(node)
-            elif self.at("!"):
-                self.take()
+            elif self.accept("!"):
                 node = Node("call", (node,), "factorial")
-            elif self.at("%"):
-                self.take()
+            elif self.accept("%"):
                 node = Node("percent", (node,))
-            elif self.at("deg"):
-                self.take()
+            elif self.accept("deg"):
                 node = self._minutes(node)
             elif self.token.kind == "upright" and node.kind in ("num", "div") and node.text != "unit":
                 return Node("unit", (node,), self._upright())
@@ -113,7 +78,7 @@ class Atoms:
     def _upright(self) -> str:
         """An upright letter behind a number, with what else belongs to the unit: m/s."""
         word = self.take().text
-        while self.at("^") or (self.at("/") and self._peek_kind() in ("word", "upright")):
+        while self.at("^") or (self.at("/") and self.following.kind in ("word", "upright")):
             if self.take().text == "^":
                 self.argument()
             else:
@@ -122,33 +87,27 @@ class Atoms:
 
     def _minutes(self, degrees: Node) -> Node:
         """Degrees, with the minutes of arc that may follow: 60 deg 42'."""
-        if self.token is not None and self.token.kind == "num" and self._peek_text() == "'":
+        if self.token is not None and self.token.kind == "num" and self.following.text == "'":
             minutes = Node("div", (Node("num", text=self.take().text), Node("num", text="60")))
             self.take()
             return Node("deg", (Node("add", (degrees, minutes)),))
         return Node("deg", (degrees,))
 
-    def _peek_text(self) -> str:
-        return self.tokens[self.place + 1].text if self.place + 1 < len(self.tokens) else ""
-
     def _power(self, base: Node) -> Node:
-        if self.at("{") and self._peek_text() in ("deg", "'", "\\prime"):
+        if self.at("{") and self.following.text in ("deg", "'", "\\prime"):
             self.take()
             mark = self.take().text
             self.expect("}")
             return self._minutes(base) if mark == "deg" else Node("sym", text=f"{base.text}'")
-        if self.at("deg"):
-            self.take()
+        if self.accept("deg"):
             return self._minutes(base)
-        if self.at("'"):
-            self.take()
+        if self.accept("'"):
             return Node("sym", text=f"{base.text}'")
         return Node("pow", (base, self.argument()))
 
     def argument(self, digits: int | None = None) -> Node:
         """A group in braces, or one token with its sign (of a number the first `digits` only, as LaTeX reads)."""
-        if self.at("-") or self.at("+"):
-            sign = self.take().text
+        if sign := self.accept("-", "+"):
             with self.deeper():
                 inner = self.argument(digits)
             return Node("neg", (inner,)) if sign == "-" else inner
@@ -202,12 +161,10 @@ class Atoms:
 
     def _set(self) -> Node:
         """Entries in braces, or the condition of a set {x | condition}."""
-        if self.at("\\}"):
-            self.take()
+        if self.accept("\\}"):
             return Node("set")
         inner = self.listing(frozenset({"\\}", "|", ":"}))
-        if self.at("|") or self.at(":"):
-            self.take()
+        if self.accept("|", ":"):
             inner = self.listing(frozenset({"\\}"}))
             self.expect("\\}")
             return inner
@@ -234,11 +191,9 @@ class Atoms:
 
     def _name(self, name: str) -> Node:
         """A variable with its subscript and primes, or an unknown function with its argument."""
-        if self.at("_"):
-            self.take()
+        if self.accept("_"):
             name += "_" + self._subscript()
-        while self.at("'"):
-            self.take()
+        while self.accept("'"):
             name += "'"
         if name.rstrip("'").partition("_")[0] in UNKNOWN_FUNCTIONS and self.at("("):
             inner = self._bracket(self.take().text)
@@ -252,18 +207,15 @@ class Atoms:
             return Node("call", (self.argument(1), self.argument(1)), "binom")
         if name == "sqrt":
             index = None
-            if self.at("["):
-                self.take()
+            if self.accept("["):
                 index = self.listing(frozenset({"]"}))
                 self.expect("]")
             return Node("call", (self.argument(),) if index is None else (self.argument(), index), "sqrt")
         base = None
-        if self.at("_"):
-            self.take()
+        if self.accept("_"):
             base = self.argument()
         power = None
-        if self.at("^"):
-            self.take()
+        if self.accept("^"):
             power = self.argument()
         if power == Node("neg", (Node("num", text="1"),)) and name in TRIGONOMETRIC:
             name, power = f"arc{name}", None
@@ -289,12 +241,9 @@ class Atoms:
         rows: list[list[Node]] = [[]]
         stop = frozenset({"&", "break", "end"})
         while self.token is not None and self.token.kind != "env":
-            if self.at("&"):
-                self.take()
-            elif self.at("break"):
-                self.take()
+            if self.accept("break"):
                 rows.append([])
-            else:
+            elif not self.accept("&"):
                 rows[-1].append(self.relation(stop))
         if not self.take().text.startswith("\\end"):
             raise Unreadable("a matrix in a matrix")

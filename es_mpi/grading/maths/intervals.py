@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import NamedTuple
 
 from es_mpi.grading.maths.equal import constant
@@ -35,12 +36,20 @@ def intervals(node: Node) -> list[Interval] | None:
         return [Interval(LOWEST, True, INFINITY, True)]
     if node.kind == "rel":
         return _relation(node)
+    if node.kind == "without":
+        whole, points = intervals(node.args[0]), node.args[1]
+        return None if whole is None or points.kind != "set" else _without(whole, points.args)
     if node.kind == "union" or (node.kind == "list" and all(arg.kind == "rel" for arg in node.args)):
         return _joined(node)
     return None
 
 
 def _joined(node: Node) -> list[Interval] | None:
+    excluded = [arg.args[1] for arg in node.args if arg.kind == "rel" and arg.text == "!=" and is_name(arg.args[0])]
+    if 0 < len(excluded) < len(node.args) and node.text != "or":
+        kept = tuple(arg for arg in node.args if not (arg.kind == "rel" and arg.text == "!="))
+        whole = intervals(kept[0] if len(kept) == 1 else Node(node.kind, kept, node.text))
+        return None if whole is None else _without(whole, excluded)
     parts = [intervals(arg) for arg in node.args]
     if any(part is None for part in parts):
         return None
@@ -48,6 +57,35 @@ def _joined(node: Node) -> list[Interval] | None:
     if node.kind == "list" and node.text != "or" and len(found) == 2:
         return _overlap(found) or found
     return found
+
+
+def _without(whole: list[Interval], points: Iterable[Node]) -> list[Interval] | None:
+    """The intervals with points taken out; None where the order of the numbers is not known."""
+    for point in points:
+        split: list[Interval] = []
+        for one in whole:
+            place = _place(one, point)
+            if place is None:
+                return None
+            if place == "inside":
+                split += [Interval(one.low, one.low_open, point, True), Interval(point, True, one.high, one.high_open)]
+            else:
+                split.append(one._replace(low_open=one.low_open or place == "low", high_open=one.high_open or place == "high"))
+        whole = split
+    return whole
+
+
+def _place(one: Interval, point: Node) -> str | None:
+    """Where a point lies: "low", "high", "inside" or "outside"; None where that is not known."""
+    at = constant(point)
+    low = real(Fraction(-(10**30))) if one.low == LOWEST else constant(one.low)
+    high = real(Fraction(10**30)) if one.high == INFINITY else constant(one.high)
+    if at is None or low is None or high is None:
+        return None
+    at, low, high = real(at), real(low), real(high)
+    if at in (low, high):
+        return "low" if at == low else "high"
+    return "inside" if low < at < high else "outside"
 
 
 def _overlap(found: list[Interval]) -> list[Interval] | None:
@@ -96,10 +134,6 @@ def is_set_of_reals(node: Node) -> bool:
         return bool(relations & (ASCENDING | DESCENDING | {"!="})) or (relations == {"in"} and is_set_of_reals(node.args[1]))
     if node.kind == "tuple":
         return node.text in ("[)", "(]") or any(bound in (INFINITY, LOWEST) for bound in node.args)
-    if node.kind in ("union",) or node == Node("sym", text="set R"):
+    if node.kind in ("union", "without") or node == Node("sym", text="set R"):
         return True
     return node.kind == "list" and any(arg.kind == "rel" and is_set_of_reals(arg) for arg in node.args)
-
-
-def endpoints(found: Iterable[Interval]) -> list[Node]:
-    return [bound for interval in found for bound in (interval.low, interval.high)]

@@ -16,27 +16,29 @@ GREEK = frozenset(
     "varphi chi psi omega Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega ell".split()
 )
 SYNONYMS = {
-    "leq": "<=", "le": "<=", "leqslant": "<=", "geq": ">=", "ge": ">=", "geqslant": ">=", "lt": "<", "gt": ">",
-    "neq": "!=", "ne": "!=", "approx": "~", "simeq": "~", "in": "in", "equiv": "equiv", "times": "*", "cdot": "*", "ast": "*",
-    "div": "/", "pm": "pm", "mp": "mp", "cup": "cup", "colon": ":", "mid": "|", "vert": "|", "lvert": "|", "rvert": "|",
-    "lbrace": "\\{", "rbrace": "\\}", "lbrack": "[", "rbrack": "]", "langle": "(", "rangle": ")", "infty": "inf", "infinity": "inf",
+    "leq": "<=", "le": "<=", "leqslant": "<=", "geq": ">=", "ge": ">=", "geqslant": ">=", "lt": "<", "gt": ">", "neq": "!=",
+    "ne": "!=", "approx": "~", "simeq": "~", "in": "in", "equiv": "equiv", "times": "*", "cdot": "*", "ast": "*", "div": "/",
+    "pm": "pm", "mp": "mp", "cup": "cup", "colon": ":", "mid": "|", "vert": "|", "lvert": "|", "rvert": "|", "lbrace": "\\{",
+    "rbrace": "\\}", "lbrack": "[", "rbrack": "]", "langle": "(", "rangle": ")", "infty": "inf", "infinity": "inf",
     "emptyset": "empty", "varnothing": "empty", "land": "and", "lor": "or", "wedge": "and", "vee": "or", "circ": "deg",
-    "degree": "deg", "prime": "'", "ldots": "...", "dots": "...", "cdots": "...", "dotsc": "...", "dotsb": "...",
-    "tg": "tan", "ctg": "cot", "cotan": "cot", "cosec": "csc", "arctg": "arctan", "dbinom": "binom", "tbinom": "binom",
-    "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "lfloor": "lfloor", "rfloor": "rfloor", "lceil": "lceil", "rceil": "rceil",
-    "to": "to", "rightarrow": "to", "and": "and", "or": "or", "percent": "%", "pct": "%", "percentage": "%",
+    "degree": "deg", "prime": "'", "ldots": "...", "dots": "...", "cdots": "...", "dotsc": "...", "dotsb": "...", "tg": "tan",
+    "ctg": "cot", "cotan": "cot", "cosec": "csc", "arctg": "arctan", "dbinom": "binom", "tbinom": "binom", "dfrac": "frac",
+    "tfrac": "frac", "cfrac": "frac", "lfloor": "lfloor", "rfloor": "rfloor", "lceil": "lceil", "rceil": "rceil", "to": "to",
+    "rightarrow": "to", "backslash": "setminus", "and": "and", "or": "or", "percent": "%", "pct": "%", "percentage": "%",
 }  # fmt: skip
 UNICODE = {
     "≤": r"\le ", "≥": r"\ge ", "⩽": r"\le ", "⩾": r"\ge ", "≠": r"\ne ", "≈": r"\approx ", "∞": r"\infty ", "π": r"\pi ",
-    "×": r"\times ", "÷": r"\div ", "·": r"\cdot ", "⋅": r"\cdot ", "∗": "*", "−": "-", "–": "-", "°": r"\degree ", "±": r"\pm ",
-    "∓": r"\mp ", "∪": r"\cup ", "∈": r"\in ", "√": r"\sqrt ", "²": "^2", "³": "^3", "½": r"\frac{1}{2}", "¼": r"\frac{1}{4}",
-    "¾": r"\frac{3}{4}", "θ": r"\theta ", "α": r"\alpha ", "β": r"\beta ", "λ": r"\lambda ", "ℝ": r"\mathbb{R}", "∅": r"\emptyset ",
-    "，": ",", "；": ";", "：": ":", "（": "(", "）": ")", "’": "'", "′": "'", "…": "...", "“": '"', "”": '"', "\u00a0": " ",
+    "×": r"\times ", "÷": r"\div ", "·": r"\cdot ", "⋅": r"\cdot ", "∗": "*", "−": "-", "–": "-", "°": r"\degree ",
+    "±": r"\pm ", "∓": r"\mp ", "∪": r"\cup ", "∈": r"\in ", "√": r"\sqrt ", "²": "^2", "³": "^3", "½": r"\frac{1}{2}",
+    "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "θ": r"\theta ", "α": r"\alpha ", "β": r"\beta ", "λ": r"\lambda ",
+    "ℝ": r"\mathbb{R}", "∅": r"\emptyset ", "，": ",", "；": ";", "：": ":", "（": "(", "）": ")", "’": "'", "′": "'", "…": "...",
+    "“": '"', "”": '"', "\u00a0": " ",
 }  # fmt: skip
 
 _UNICODE = re.compile("|".join(map(re.escape, UNICODE)))
 _DRESS = re.compile(
-    r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits|quad|qquad|boxed|fbox|mathstrut)(?![A-Za-z])"
+    r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits|quad|qquad|boxed|fbox|mathstrut"
+    r"|math(?:bf|rm|it|sf)|text(?:bf|it|rm)?|boldsymbol|bm)(?![A-Za-z])"
     r"|(?<![0-9.])\\(?:angle|triangle|overline|bar|vec|hat|widehat|overrightarrow|underline|square)(?![A-Za-z])"
     r"|\\[\[\]()!,;:> ]|\$|~|\\(?:\$)|[€£¥]|\\phantom\{[^{}]*\}|\*\*|&(?=\s*=)"
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from es_mpi.grading.maths.node import Node
 
 _DOMAINS = frozenset({"set Z", "set N", "set R", "set Q", "set C"})
+_FUNCTIONS = frozenset("PQRShfgFG")
 _ASSIGNS = frozenset({"=", "~", "in"})
 
 
@@ -15,12 +16,27 @@ def is_name(node: Node) -> bool:
     if node.kind == "call":
         return node.text[0] in "fgFG" and all(arg.kind == "sym" for arg in node.args)
     if node.kind == "mul":
-        first, second = node.args
-        capitals = all(part.kind == "sym" and part.text[0].isupper() for part in (first, second))
-        return capitals or (first.kind == "sym" and len(first.text) == 1 and first.text in "PQRSh" and second.kind == "sym")
+        return _is_points(_factors(node)) or _is_application(*node.args)
     if node.kind == "unit":
         return is_name(node.args[0])
     return node.kind in ("tuple", "ratio") and all(is_name(arg) for arg in node.args)
+
+
+def _factors(node: Node) -> list[Node]:
+    return [factor for arg in node.args for factor in _factors(arg)] if node.kind == "mul" else [node]
+
+
+def _is_points(factors: list[Node]) -> bool:
+    """AB, ABC, and m A for the measure of an angle: letters that name points, not factors."""
+    letters = [factor.text if factor.kind == "sym" else "" for factor in factors]
+    return all(text[:1].isupper() for text in letters[1:]) and (letters[0][:1].isupper() or letters[0] == "m")
+
+
+def _is_application(function: Node, argument: Node) -> bool:
+    """P(x), h(t) and the inverse of f at x, which read as products."""
+    if function.kind == "pow":
+        return function.args[0].kind == "sym" and function.args[0].text in _FUNCTIONS and argument.kind == "sym"
+    return function.kind == "sym" and function.text in _FUNCTIONS and argument.kind == "sym"
 
 
 def label(node: Node) -> tuple[Node | None, Node]:

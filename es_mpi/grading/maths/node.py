@@ -24,7 +24,7 @@ class Node:
     | add, mul, div, pow, neg, pm, mp | | operands (`pm`: a or a, b for a plus or minus b) |
     | call | name of the function | its arguments |
     | percent, deg, unit, based | (unit) its words, (based) the base | the quantity |
-    | ratio, union | | the parts |
+    | ratio, union, without | | the parts; what is left, what is taken out |
     | rel | the relations, with a space between | the operands, one more than relations |
     | tuple | its two brackets | the entries |
     | list, set | (list) `,` `;` `and` or `or` | the entries |

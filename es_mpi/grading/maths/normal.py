@@ -8,8 +8,8 @@ from es_mpi.grading.maths.equal import constant, points
 from es_mpi.grading.maths.intervals import Interval, intervals, is_set_of_reals
 from es_mpi.grading.maths.names import label, plain
 from es_mpi.grading.maths.node import Node
-from es_mpi.grading.maths.quantity import without_unit
 from es_mpi.grading.maths.same import spread
+from es_mpi.grading.maths.units import without_unit
 from es_mpi.grading.maths.values import DIGITS, Number, Real, Undefined, real, value
 from es_mpi.grading.maths.words import key
 
@@ -25,7 +25,7 @@ def normal(node: Node) -> str:
         return ", ".join(key(node.text))
     if node.kind in ("list", "set"):
         entries = [normal(entry) for entry in node.args]
-        return ", ".join(sorted(set(entries) if node.kind == "set" else entries))
+        return "empty set" if not entries else ", ".join(sorted(set(entries) if node.kind == "set" else entries))
     if node.kind == "tuple":
         return f"{node.text[0]}{', '.join(map(normal, node.args))}{node.text[1]}"
     if node.kind == "matrix":

@@ -7,8 +7,14 @@ from functools import lru_cache
 from es_mpi.grading.maths.atoms import Atoms
 from es_mpi.grading.maths.lexer import Token, tokens, undress
 from es_mpi.grading.maths.node import MAX_LENGTH, Node, Unreadable
+from es_mpi.grading.maths.units import UNITS, unit_name
 
 RELATIONS = frozenset({"=", "<", ">", "<=", ">=", "!=", "~", "in", "equiv", "to"})
+SCALES = {"hundred": "100", "thousand": "1000", "million": "1e6", "billion": "1e9", "trillion": "1e12"}
+MEANINGS = {
+    **{words: Node("sym", text="set R") for words in ("all real numbers", "all reals", "any real number", "real numbers")},
+    **{words: Node("sym", text="inf") for words in ("infinitely many", "infinite", "infinitely many solutions")},
+}
 SEPARATORS = frozenset({",", ";", "and", "or", "break"})
 
 
@@ -21,7 +27,7 @@ def parse(answer: str) -> Node:
     if not found:
         raise Unreadable("empty")
     if words := _only_words(found):
-        return Node("text", text=words)
+        return MEANINGS.get(words.lower()) or Node("text", text=words)
     parser = Parser(found)
     node = parser.listing(frozenset())
     if parser.token is not None:
@@ -65,8 +71,7 @@ class Parser(Atoms):
 
     def relation(self, stop: frozenset[str]) -> Node:
         self.words()  # a label in words: "Answer: 9"
-        if self.at("=") or self.at("~") or self.at(":"):
-            self.take()
+        self.accept("=", "~", ":")
         operands, relations = [self.union(stop)], []
         while self.token is not None and self.token.kind == "op" and self.token.text in RELATIONS:
             if self.token.text in stop:
@@ -76,16 +81,15 @@ class Parser(Atoms):
         return Node("rel", tuple(operands), " ".join(relations)) if relations else operands[0]
 
     def union(self, stop: frozenset[str]) -> Node:
-        parts = [self.ratio(stop)]
-        while self.at("cup"):
-            self.take()
-            parts.append(self.ratio(stop))
-        return Node("union", tuple(parts)) if len(parts) > 1 else parts[0]
+        node = self.ratio(stop)
+        while sign := self.accept("cup", "setminus"):
+            kind = "union" if sign == "cup" else "without"
+            node = Node(kind, (*(node.args if kind == node.kind == "union" else (node,)), self.ratio(stop)))
+        return node
 
     def ratio(self, stop: frozenset[str]) -> Node:
         parts = [self.quantity(stop)]
-        while self.at(":") and ":" not in stop:
-            self.take()
+        while ":" not in stop and self.accept(":"):
             parts.append(self.quantity(stop))
         return Node("ratio", tuple(parts)) if len(parts) > 1 else parts[0]
 
@@ -93,12 +97,19 @@ class Parser(Atoms):
         """A sum with what may follow it: a unit in words."""
         node = self.sum(stop)
         words = self.words()
-        return Node("unit", (node,), words) if words else node
+        scale, _, rest = words.partition(" ")
+        if scale in SCALES:
+            node, words = Node("mul", (node, Node("num", text=SCALES[scale]))), rest
+        if not words:
+            return node
+        node = Node("unit", (node,), words)
+        if self.token is not None and self.token.kind == "num" and unit_name(words) in UNITS:  # 2 hours 30 minutes
+            return Node("tuple", (node, self.quantity(stop)), "()")
+        return node
 
     def sum(self, stop: frozenset[str]) -> Node:
         node = self.signed(stop)
-        while self.token is not None and self.token.kind == "op" and self.token.text in ("+", "-", "pm", "mp"):
-            sign = self.take().text
+        while sign := self.accept("+", "-", "pm", "mp"):
             right = self.product(stop)
             if sign in ("+", "-"):
                 node = Node("add", (node, right if sign == "+" else Node("neg", (right,))))
@@ -108,8 +119,7 @@ class Parser(Atoms):
 
     def signed(self, stop: frozenset[str]) -> Node:
         """A product with any signs in front."""
-        if self.token is not None and self.token.kind == "op" and self.token.text in ("+", "-", "pm", "mp"):
-            sign = self.take().text
+        if sign := self.accept("+", "-", "pm", "mp"):
             with self.deeper():
                 inner = self.signed(stop)
             return inner if sign == "+" else Node("neg" if sign == "-" else sign, (inner,))
@@ -118,25 +128,30 @@ class Parser(Atoms):
     def product(self, stop: frozenset[str]) -> Node:
         node = self.postfix(stop)
         while self.token is not None and self.token.text not in stop:
-            if self.token.kind == "op" and self.token.text in ("*", "/"):
-                sign = self.take().text
+            if sign := self.accept("*", "/"):
                 right = self.signed_factor(stop)
                 node = Node("mul" if sign == "*" else "div", (node, right))
             elif self.starts_factor(node):
                 right = self.postfix(stop)
-                mixed = node.kind == "num" and node.text.isdigit() and _proper_fraction(right)
-                node = Node("add" if mixed else "mul", (node, right))
+                node = _mixed_number(node, right) or Node("mul", (node, right))
             else:
                 break
         return node
 
     def signed_factor(self, stop: frozenset[str]) -> Node:
-        if self.at("-"):
-            self.take()
+        if self.accept("-"):
             return Node("neg", (self.postfix(stop),))
         return self.postfix(stop)
 
 
-def _proper_fraction(node: Node) -> bool:
-    r"""Is it a written fraction of whole numbers? Behind a whole number, 2\frac{5}{8} is a mixed number."""
+def _mixed_number(whole: Node, part: Node) -> Node | None:
+    r"""2\frac{5}{8}, also with a percent sign or degrees behind it."""
+    if part.kind in ("percent", "deg"):
+        inner = _mixed_number(whole, part.args[0])
+        return Node(part.kind, (inner,)) if inner else None
+    return Node("add", (whole, part)) if whole.kind == "num" and whole.text.isdigit() and _is_fraction(part) else None
+
+
+def _is_fraction(node: Node) -> bool:
+    """Is it a written fraction of whole numbers?"""
     return node.kind == "div" and node.text == "frac" and all(arg.kind == "num" and arg.text.isdigit() for arg in node.args)

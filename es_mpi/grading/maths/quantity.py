@@ -10,33 +10,6 @@ from es_mpi.grading.maths.values import Real, literal, real
 
 GOLD_DIGITS = 3  # significant digits from which a gold decimal may be a rounded value
 ANSWER_DIGITS = 6  # the same of an answer to an exact gold
-_UNIT_NAMES = {
-    "centimeter": "cm", "centimetre": "cm", "millimeter": "mm", "millimetre": "mm", "kilometer": "km", "kilometre": "km",
-    "meter": "m", "metre": "m", "kilogram": "kg", "gram": "g", "second": "s", "sec": "s", "minute": "min", "hour": "h", "hr": "h",
-    "inch": "in", "inche": "in", "foot": "ft", "feet": "ft", "yard": "yd", "mile": "mi", "liter": "l", "litre": "l", "pound": "lb",
-    "ounce": "oz", "cent": "cent", "dollar": "dollar", "day": "day", "week": "week", "month": "month", "year": "year",
-}  # fmt: skip
-_UNITS = frozenset(_UNIT_NAMES.values()) | {"ml", "mg", "mph"}
-
-
-def same_unit(gold: Node, answer: Node) -> bool:
-    """Do the units agree? One that is left out does, and so do words that are no known unit."""
-    mine, other = _unit(gold), _unit(answer)
-    return mine == other or mine not in _UNITS or other not in _UNITS
-
-
-def without_unit(node: Node) -> Node:
-    return without_unit(node.args[0]) if node.kind == "unit" else node
-
-
-def _unit(node: Node) -> str:
-    if node.kind != "unit":
-        return ""
-    word = node.text.lower()
-    for prefix in ("square ", "cubic "):
-        word = word.removeprefix(prefix)
-    singular = word.removesuffix("s") if len(word) > 2 else word
-    return _UNIT_NAMES.get(singular, _UNIT_NAMES.get(word, singular))
 
 
 def same_quantity(gold: Node, answer: Node) -> bool:

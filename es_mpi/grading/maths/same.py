@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from es_mpi.grading.maths.equal import equal
 from es_mpi.grading.maths.equations import is_solution, same_equation
 from es_mpi.grading.maths.intervals import Interval, intervals, is_set_of_reals
 from es_mpi.grading.maths.names import label, plain
 from es_mpi.grading.maths.node import Node, Unreadable
-from es_mpi.grading.maths.quantity import same_quantity, same_unit, without_unit
+from es_mpi.grading.maths.quantity import same_quantity
+from es_mpi.grading.maths.units import same_unit, without_unit
 from es_mpi.grading.maths.words import same_words
 
 MAX_ENTRIES = 100
@@ -21,7 +21,7 @@ def same(gold: Node, answer: Node) -> bool:
     """Does `answer` say what `gold` says? Not symmetric: a gold may be rounded, an answer only to six digits."""
     gold, answer = plain(gold), plain(answer)
     (name, value), (other, given) = label(gold), label(answer)
-    if (name is None) != (other is None):
+    if (name is None) != (other is None) and (answer if other is None else gold).kind != "rel":
         gold, answer = plain(value), plain(given)
     if gold == answer:
         return True
@@ -71,10 +71,8 @@ def _same_chain(gold: Node, answer: Node) -> bool:
 def _same_relation(gold: Node, answer: Node) -> bool:
     """`x = 3` is 3, and `f(x) = x + 1` is `y = x + 1`; other equations are the same up to a factor."""
     (mine, value), (other, given) = label(gold), label(answer)
-    if mine is not None and other is not None and _contradict(mine, other, value):
-        return False
     if mine is not None and other is not None:
-        return same(value, given)
+        return not _contradict(mine, other, value) and same(value, given)
     if gold.kind == answer.kind == "rel":
         return same_equation(gold, answer) or _same_chain(gold, answer)
     return gold.kind == "rel" and answer.kind != "rel" and is_solution(gold, answer)
@@ -146,9 +144,7 @@ def _vector(node: Node) -> list[Node] | None:
 def _ordered(gold: Sequence[Node], answer: Sequence[Node]) -> bool:
     if len(gold) != len(answer):
         return False
-    return all(
-        _ordered(g.args, a.args) if g.kind == a.kind == "row" else same(g, a) for g, a in zip(gold, answer, strict=True)
-    )
+    return all(_ordered(g.args, a.args) if g.kind == a.kind == "row" else same(g, a) for g, a in zip(gold, answer, strict=True))
 
 
 def _unordered(gold, answer, alike) -> bool:  # type: ignore[no-untyped-def]

@@ -21,7 +21,7 @@ MAX_BITS = 4096  # of a fraction's numerator or denominator after a power
 MAX_EXPONENT = 10**5  # of a number of 60 digits: beyond 10^100000
 MAX_FACTORIAL = 500
 
-Real = mpmath.MPContext()  # type: ignore[no-untyped-call]  # a context of our own: the library's precision is global state
+Real = mpmath.MPContext()  # a context of our own: the library's precision is global state
 Real.dps = DIGITS
 Number = Any  # Fraction, Real.mpf or Real.mpc
 
@@ -61,11 +61,13 @@ def _value(node: Node, env: Mapping[str, Fraction]) -> Number:
     if node.kind == "sym":
         return _symbol(node.text, env)
     args = [_value(arg, env) for arg in node.args]
-    if node.kind == "call":
-        return _call(node.text, args)
-    if node.kind not in _OPERATIONS:
+    operation = _FUNCTIONS.get(node.text, _unknown(node.text)) if node.kind == "call" else _OPERATIONS.get(node.kind)
+    if operation is None:
         raise Undefined(f"{node.kind} has no value")
-    return _OPERATIONS[node.kind](*args)
+    result = operation(*args)
+    if env and isinstance(result, Real.mpc) and not any(isinstance(arg, Real.mpc) for arg in args):
+        raise Undefined("variables are real: outside of the domain")
+    return result
 
 
 def _symbol(name: str, env: Mapping[str, Fraction]) -> Number:
@@ -199,8 +201,8 @@ _OPERATIONS: Mapping[str, Callable[..., Number]] = {
 _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
     **{name: _of_reals(getattr(Real, name)) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp")},
     **{name: _of_reals(getattr(Real, name)) for name in ("cot", "sec", "csc")},
-    "arcsin": _of_reals(Real.asin), "arccos": _of_reals(Real.acos), "arctan": _of_reals(Real.atan), "arccot": _of_reals(Real.acot),
-    "arcsec": _of_reals(Real.asec), "arccsc": _of_reals(Real.acsc),
+    "arcsin": _of_reals(Real.asin), "arccos": _of_reals(Real.acos), "arctan": _of_reals(Real.atan),
+    "arccot": _of_reals(Real.acot), "arcsec": _of_reals(Real.asec), "arccsc": _of_reals(Real.acsc),
     "arcsinh": _of_reals(Real.asinh), "arccosh": _of_reals(Real.acosh), "arctanh": _of_reals(Real.atanh),
     "ln": _log, "log": _log, "lg": lambda x: _log(x, Fraction(10)),
     "sqrt": lambda *args: _root(list(args)),
@@ -209,7 +211,3 @@ _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
     "gcd": _whole(gcd), "lcm": _whole(lcm),
     "min": lambda *args: min(args, key=real), "max": lambda *args: max(args, key=real),
 }  # fmt: skip
-
-
-def _call(name: str, args: list[Number]) -> Number:
-    return _FUNCTIONS.get(name, _unknown(name))(*args)

@@ -7,7 +7,7 @@ import re
 from es_mpi.grading.maths.node import Node
 
 _ARTICLES = frozenset({"a", "an", "the"})
-_UPRIGHT = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
+UPRIGHT = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
 _LETTERS = re.compile(r"[A-Za-z][A-Za-z ,;'.-]*")
 _JOINS = re.compile(r"\band\b|,|;")
 
@@ -18,7 +18,7 @@ def same_words(gold: Node, answer: Node) -> bool:
 
 def spoken(answer: str) -> tuple[str, ...] | None:
     """The key of an answer that has letters and punctuation only, upright or not; None of any other."""
-    bare = _UPRIGHT.sub(r"\1", answer).strip(" $.()")
+    bare = UPRIGHT.sub(r"\1", answer).strip(" $.()")
     return key(bare) if _LETTERS.fullmatch(bare) else None
 
 
