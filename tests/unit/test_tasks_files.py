@@ -158,7 +158,8 @@ def test_a_hub_id_that_cannot_be_loaded_says_what_would_do(monkeypatch: pytest.M
         raise ConnectionError("no route to the hub")
 
     monkeypatch.setattr(datasets, "load_dataset", refuse)
-    with pytest.raises(UsageError, match=r"(?s)task\.train: neither a file nor a data set.*ConnectionError.*owner/name:configuration:split"):
+    says = r"(?s)task\.train: neither a file nor a data set.*ConnectionError.*owner/name:configuration:split"
+    with pytest.raises(UsageError, match=says):
         make_task("gsm8k", train="openai/gsm8k:main:train").problems("train")
 
 
