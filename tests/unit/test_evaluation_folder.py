@@ -31,13 +31,13 @@ def test_damage_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
         read_evaluation(tmp_path / "e")
     samples.write_bytes(gzip.compress(b'{"problem": "a"}\n'))
-    with pytest.raises(UsageError, match="line 1 of .* lacks answer, extracted"):
+    with pytest.raises(UsageError, match=r"line 1 of .* lacks answer, extracted"):
         read_evaluation(tmp_path / "e")
     samples.write_bytes(gzip.compress(b"{}\n[1]\n"))
-    with pytest.raises(UsageError, match="line 2 of .* is damaged"):
+    with pytest.raises(UsageError, match=r"line 2 of .* is damaged"):
         read_evaluation(tmp_path / "e")
     (tmp_path / "e" / RESULTS).write_text('{"tasks": 3}')
-    with pytest.raises(UsageError, match="cannot read .*results.json"):
+    with pytest.raises(UsageError, match=r"cannot read .*results.json"):
         read_evaluation(tmp_path / "e")
     (tmp_path / "e" / RESULTS).unlink()  # killed before its end
     with pytest.raises(UsageError, match="holds no evaluation"):
@@ -73,14 +73,16 @@ def test_hostile_text_stays_data_in_the_page(tmp_path: Path) -> None:
     assert main(["compare", str(a), str(folder), "--html", str(tmp_path / "c.html")]) == 0
     page = (tmp_path / "c.html").read_text()
     assert "alert(1)" in page and "</script><script>alert" not in page
-    assert page.count("<script") == 2 and "http://" not in page.replace("http://www.w3.org/2000/svg", "") and "https://" not in page
+    assert page.count("<script") == 2
+    assert "http://" not in page.replace("http://www.w3.org/2000/svg", "") and "https://" not in page
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["A"], "nothing to compare"), (["A", "A"], "the same name twice"), (["A", "HERE"], "holds no evaluation"),
-        (["A", "--group", "x"], "not a group"), (["A", "A@3"], "only run folders have steps"), (["A", "--group", "x=A", "--k", "1,x"], "--k"),
+        (["A", "--group", "x"], "not a group"), (["A", "A@3"], "only run folders have steps"),
+        (["A", "--group", "x=A", "--k", "1,x"], "--k"),
         (["A", "--group", "x=A", "--tasks", "sum"], "no task that all of them have"),
         (["A", "--group", "x=A", "--html", "HERE/no/page.html"], "cannot be written"),
     ],

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from es_mpi.grading import make_grader
-from es_mpi.grading.maths import Unreadable, parse
+from es_mpi.grading.maths.node import Unreadable
+from es_mpi.grading.maths.parser import parse
 from es_mpi.types import Verdict
 
 SAME = r"""

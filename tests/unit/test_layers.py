@@ -19,7 +19,7 @@ REPO = Path(__file__).resolve().parents[2]
 PACKAGE = "es_mpi"
 LONGEST_FILE, LONGEST_FUNCTION = 300, 60
 LONGER_FILES = {"config.schema"}
-AT_START = {"numpy", "mpmath", "omegaconf", "yaml"}  # libraries that `es-mpi --help`, check and plan may import
+AT_START = {"numpy", "omegaconf", "yaml"}  # libraries that `es-mpi --help`, check and plan may import
 PRIVATE_GENERATORS = {"Generator", "PCG64", "Philox", "SeedSequence", "default_rng"}  # of numpy.random, each with a seed
 GLOBAL_TORCH = re.compile(
     r"torch\.((random\.|cuda\.)?(manual_seed(_all)?|seed|set_rng_state)|rand\w*|normal|bernoulli|multinomial)"

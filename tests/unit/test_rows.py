@@ -16,7 +16,8 @@ def test_every_metric_of_a_small_evaluation() -> None:
     values = problem_values(problems, [1, 2])
     assert {name: v.tolist() for name, v in values.items()} == {
         "greedy": [1.0, 0.0], "pass@1": [0.5, 0.0], "pass@2": [1.0, 0.0], "maj@2": [1.0, 0.0],
-        "entropy": [0.5, 0.5], "distinct4": [0.5, 0.5], "distinct4_512": [0.5, 0.5], "length": [5.0, 5.0], "truncated": [0.0, 0.0],
+        "entropy": [0.5, 0.5], "distinct4": [0.5, 0.5], "distinct4_512": [0.5, 0.5],
+        "length": [5.0, 5.0], "truncated": [0.0, 0.0],
     }  # fmt: skip
     assert intervals(values)["pass@1"].mean == 0.25
     assert verdicts(rows_of({"a": [True, True, False]})) == {"greedy": {"right": 1}, "sampled": {"right": 1, "wrong": 1}}
