@@ -652,5 +652,21 @@ def test_towers_nests_and_floods_are_wrong_at_once(text: str) -> None:
     assert grade(r"\boxed{7}", text, False).verdict is Verdict.WRONG
 
 
+PIECES = [
+    "1+", "x", "x^", "!", "%", "-", r"\pm", "1 m ", "|", "(", "[", "{", r"\{", ")", "}", "1,", "1;", "x=", "<", ":", r"\cup", "'",
+    r"\sin", r"\frac", r"\sqrt", "^\\circ", "_", "1 1/2 ", r"\text{m}", "word ", "&", r"\\", r"\begin{matrix}", "2(", "f(", "1/",
+    r"\lfloor", "and ", ".", "0.", r"\overline{3}", "million ", r"\int", "e^", "x_{", "in [", "2**",
+]  # fmt: skip
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_flood_that_is_short_enough_to_be_read_is_no_exception(piece: str) -> None:
+    grade = make_grader("math_verify")
+    for flood in (piece * (1400 // len(piece)), piece * (300 // len(piece)), piece * 40 + "1", "1" + piece * 40):
+        assert grade(rf"\boxed{{{flood}}}", "7x", False).verdict in (Verdict.WRONG, Verdict.UNPARSED)
+        assert grade(r"\boxed{7x}", flood, False).verdict is Verdict.WRONG
+
+
 def test_every_line_of_the_tables_is_a_pair() -> None:
     assert all(re.fullmatch(r".+ ~ .+", line) for block in (SAME, DIFFERENT) for line in block.strip().splitlines())
