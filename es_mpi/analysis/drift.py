@@ -97,8 +97,8 @@ def measure(base: Weights, model: Weights) -> Drift:
     top: list[tuple[float, str]] = []
     for name, old, delta in deltas(base, model):
         size = np.abs(delta)
-        squares = (float(np.sum(np.square(x, dtype=np.float64))) for x in (old, delta))
-        tensors[name] += Sums(size.size, int(np.count_nonzero(size)), *squares, float(size.max()))
+        base2, delta2 = (float(np.sum(np.square(x, dtype=np.float64))) for x in (old, delta))
+        tensors[name] += Sums(size.size, int(np.count_nonzero(size)), base2, delta2, float(size.max()))
         part = size if size.size <= LARGEST else np.partition(size, -LARGEST)[-LARGEST:]
         top = sorted([*top, *((float(x), kind(name)) for x in part if x > 0)], reverse=True)[:LARGEST]
     return Drift(tensors, Counter(name for _, name in top))

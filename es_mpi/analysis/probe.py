@@ -59,7 +59,7 @@ def probe(run: RunContext, sigmas: Sequence[float], population: int, repeats: in
     parts = run.comm.gather("trials", json.dumps(rows).encode())
     if parts is None:
         return None
-    found = [Trial(*row) for part in parts for row in json.loads(part)]
+    found = sorted((Trial(*row) for part in parts for row in json.loads(part)), key=lambda t: (t.sigma, t.what))
     center = _center([t for t in found if t.sigma == 0.0])
     levels = [_level(sigma, [t for t in found if t.sigma == sigma]) for sigma in sigmas]
     sizes = {"prompts": len(batch.prompts), "members": population, "ranks": run.comm.size}

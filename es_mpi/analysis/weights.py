@@ -85,6 +85,14 @@ def deltas(base: Weights, model: Weights) -> Iterator[tuple[str, Float32, Float3
             yield spec.name, old, delta
 
 
+def first_difference(a: Weights, b: Weights) -> str | None:
+    """The first tensor in which two models of the same tensors differ in any weight."""
+    for spec in a.layout.tensors:
+        if any(not np.array_equal(a.read(spec.name, *part), b.read(spec.name, *part)) for part in chunks(spec)):
+            return spec.name
+    return None
+
+
 def require_same_tensors(base: Layout, model: Layout) -> None:
     """Raises UsageError that names the first tensors which only one of the two has, or has in another shape."""
     shapes = [{t.name: t.shape for t in layout.tensors} for layout in (base, model)]

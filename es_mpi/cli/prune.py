@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 from es_mpi.cli.text import pairs
 from es_mpi.errors import EXIT_OK, UsageError
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         tau = threshold_for(base, model.weights, args.sparsity) if args.threshold is None else args.threshold
         cut = cuts(base, model.weights, [tau])[0]
         write_pruned(base, model.weights, tau, partial)
-        facts = {
+        facts: dict[str, Any] = {
             "base": source.name, "model": model.name, "step": model.step, "threshold": tau, "sparsity": cut.sparsity,
             "norm2_kept": cut.kept, "norm2_kept_by_a_normal": norm_kept(cut.sparsity),
         }  # fmt: skip
@@ -56,7 +57,7 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError("out of range", value=args.threshold, expected="0 or more", key="--threshold")
 
 
-def _text(args: argparse.Namespace, facts: dict[str, float]) -> str:
+def _text(args: argparse.Namespace, facts: dict[str, Any]) -> str:
     normal = f"an isotropic normal keeps {100 * facts['norm2_kept_by_a_normal']:.2f} % at this sparsity"
     return pairs(
         [

@@ -43,7 +43,8 @@ def _es(phase: EsPhase, path: str) -> Iterator[UsageError]:
             "antithetic members come in pairs", value=phase.population, expected="an even number", key=population, remedy=remedy
         )
     if phase.reward == "task" and not phase.generate:
-        yield UsageError("the task's reward needs responses", value=False, key=f"{path}.generate", remedy="true, or reward: random")
+        remedy = f"true, or {path}.reward: random"
+        yield UsageError("the task's reward needs responses", value=False, key=f"{path}.generate", remedy=remedy)
     if phase.reward == "random" and phase.center:
         yield UsageError("theta has no rank among random rewards", value=True, key=f"{path}.center", remedy="false")
 

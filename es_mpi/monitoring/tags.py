@@ -22,7 +22,7 @@ TAGS = (
     Tag("reward/center", "reward", "mean reward of theta itself on the batch, with `center` on"),
     Tag("es/update_norm", "weight", "L2 norm of the update theta' - theta in fp32"),
     Tag("es/step_cosine", "-1 to 1", "cosine between that update and the step the engine's bf16 copy makes"),
-    Tag("es/update_cosine", "-1 to 1", "cosine between the update and the one before, on a slice: 0 within .003, or seeds repeat"),
+    Tag("es/update_cosine", "-1 to 1", "cosine of the update with the one before, on a slice: 0 within .003 or seeds repeat"),
     Tag("es/distinct_rewards", "1 to N", "effective number of different rewards: exp of the entropy of their frequencies"),
     Tag("es/center_rank", "0 to 1", "share of the members with a reward below theta's own, ties half, with `center` on"),
     Tag("es/valid_members", "members", "members whose evaluation succeeded; the update divides by their number"),

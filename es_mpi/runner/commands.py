@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import es_mpi
-from es_mpi.checkpoint.folder import checkpoints, clean, require_space
 from es_mpi.checkpoint.files import new_folder
+from es_mpi.checkpoint.folder import checkpoints, clean, require_space
 from es_mpi.checkpoint.journal import Journal, read_journal
 from es_mpi.checkpoint.run_folder import RunFolder
 from es_mpi.comm.agree import agree_fields

@@ -61,9 +61,7 @@ def _phase(config: Config, name: str | None) -> EsPhase:
     return found
 
 
-def _measure(
-    comm: Comm, prepared: Prepared, log: Path, sigmas: Sequence[float], population: int, repeats: int
-) -> Facts | None:
+def _measure(comm: Comm, prepared: Prepared, log: Path, sigmas: Sequence[float], population: int, repeats: int) -> Facts | None:
     config = prepared.config
     choose_device(os.environ)
     prepared.grading.start(note_to(log), log)

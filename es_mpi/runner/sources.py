@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from es_mpi.analysis.weights import MasterWeights, StoredWeights, Weights, chunks, require_same_tensors
+from es_mpi.analysis.weights import MasterWeights, StoredWeights, Weights, first_difference, require_same_tensors
 from es_mpi.checkpoint.folder import MANIFEST, find_newest, step_of
 from es_mpi.checkpoint.journal import read_journal
 from es_mpi.checkpoint.run_folder import RunFolder
-from es_mpi.checkpoint.weights import MASTER
+from es_mpi.checkpoint.weights import map_master
 from es_mpi.config.load import load_resolved
 from es_mpi.config.schema import Config
 from es_mpi.errors import UsageError
@@ -62,7 +60,7 @@ def _run(folder: RunFolder, step: int | None) -> Source:
     records, patterns = upto(journal, step), (config.model.include, config.model.exclude)
     if newest and newest.step == step:
         layout = read_layout(newest.path, *patterns)
-        return Source(str(newest.path), MasterWeights(layout, np.memmap(newest.path / MASTER, "<f4", "r")), config, records)
+        return Source(str(newest.path), MasterWeights(layout, map_master(newest.path)), config, records)
     store = MasterStore(read_layout(resolve(config.model.path), *patterns), threads(config))
     restore(store, folder, records)
     return Source(f"{folder.path} step {step}", MasterWeights(store.layout, store.master), config, records)
@@ -82,10 +80,12 @@ def require_base(base: Weights, source: Source) -> None:
     if begun.layout.folder.resolve() == base.layout.folder.resolve():
         return
     require_same_tensors(base.layout, begun.layout)
-    for spec in base.layout.tensors:
-        if any(not np.array_equal(base.read(spec.name, *c), begun.read(spec.name, *c)) for c in chunks(spec)):
-            raise UsageError(
-                f"not the model that {source.name} began with: tensor {spec.name} differs",
-                value=str(base.layout.folder), expected=own, key="BASE",
-                remedy="name that model; es-mpi replay makes a plain folder, which may be compared with any",
-            )  # fmt: skip
+    different = first_difference(base, begun)
+    if different is not None:
+        raise UsageError(
+            f"not the model that {source.name} began with: tensor {different} differs",
+            value=str(base.layout.folder),
+            expected=own,
+            key="BASE",
+            remedy="name that model; es-mpi replay makes a plain folder, which may be compared with any",
+        )

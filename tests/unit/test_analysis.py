@@ -42,7 +42,8 @@ def test_relative_drift_of_the_worked_example(example):
 
 
 @pytest.mark.parametrize(
-    ("threshold", "sparsity", "relative"), [(1e-5, 0.0, 0.00675900958), (5.001e-4, 0.5, 0.00662266179), (1.5001e-3, 0.75, 0.00529812943)]
+    ("threshold", "sparsity", "relative"),
+    [(1e-5, 0.0, 0.00675900958), (5.001e-4, 0.5, 0.00662266179), (1.5001e-3, 0.75, 0.00529812943)],
 )
 def test_a_threshold_undoes_the_small_changes(example, threshold, sparsity, relative):
     (cut,) = cuts(*example, [threshold])
@@ -61,7 +62,9 @@ def test_the_threshold_is_the_order_statistic_of_many(tmp_path):
     assert threshold_for(base, model, 0.37) == np.sort(np.abs(delta))[math.ceil(0.37 * 5000) - 1]
 
 
-@pytest.mark.parametrize(("sparsity", "kept"), [(0.7911, 0.664), (0.9247, 0.367), (0.9757, 0.167), (0.6218, 0.855), (0, 1), (1, 0)])
+@pytest.mark.parametrize(
+    ("sparsity", "kept"), [(0.7911, 0.664), (0.9247, 0.367), (0.9757, 0.167), (0.6218, 0.855), (0, 1), (1, 0)]
+)
 def test_norm_kept_by_a_normal(sparsity, kept):
     """Second check of the specification's section 10, from the published sparsities."""
     assert norm_kept(sparsity) == pytest.approx(kept, abs=6e-4)

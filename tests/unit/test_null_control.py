@@ -13,6 +13,7 @@ from runs import es_mpi, journal, toy_config
 from safetensors.numpy import load_file, save_file
 
 from es_mpi.cli import main
+from es_mpi.estimator import rank_of
 from es_mpi.population import random_reward
 
 PHASE = {"kind": "es", "updates": 12, "population": 8, "sigma": 0.05, "alpha": 0.02, "reward": "random"}
@@ -98,13 +99,16 @@ def test_what_makes_no_sense_together_is_refused(tmp_path, capsys, changes, word
 
 
 def test_the_centre_is_ranked_in_its_population(tmp_path):
-    config = null_config(tmp_path, "centred", reward="task", center=True, alpha=0.0)
-    assert es_mpi(["train", config], ranks=2).returncode == 0
-    rows = [json.loads(line) for line in (tmp_path / "runs" / "centred" / "metrics.jsonl").read_text().splitlines()]
-    steps = [row for row in rows if "reward/center" in row]
-    assert len(steps) == 12
-    for row in steps:
-        assert 0 <= row["es/center_rank"] <= 1
-        assert (row["es/center_rank"] == 0) <= (row["reward/center"] <= row["reward/mean"])
-    records = journal(tmp_path / "runs" / "centred")
-    assert all(len(record["members"]) == 8 for record in records)
+    """Where sigma is next to nothing all members are the centre; elsewhere the rank is that among the journal's rewards."""
+    for name, sigma in (("same", 1e-12), ("apart", 0.3)):
+        config = null_config(tmp_path, name, reward="task", center=True, sigma=sigma, updates=4)
+        assert es_mpi(["train", config], ranks=1 + (name == "apart")).returncode == 0
+        rows = [json.loads(line) for line in (tmp_path / "runs" / name / "metrics.jsonl").read_text().splitlines()]
+        steps = [row for row in rows if "reward/center" in row]
+        assert len(steps) == 4
+        for row, record in zip(steps, journal(tmp_path / "runs" / name), strict=True):
+            rewards = [reward for _, reward, _ in record["members"]]
+            assert len(rewards) == 8
+            assert row["es/center_rank"] == rank_of(row["reward/center"], rewards)
+            if name == "same":
+                assert row["reward/center"] == rewards[0]
