@@ -50,7 +50,7 @@ def read_evaluation(path: Path, step: int | None = None) -> Evaluation:
     """
     if (path / RESULTS).is_file():
         if step is not None:
-            raise UsageError("only run folders have steps", value=str(path), key="--step", remedy="leave --step out")
+            raise UsageError("only run folders have steps", value=str(path), key="step", remedy="leave it out")
         return _evaluated(path)
     folder = RunFolder(path)
     if folder.config.is_file():
@@ -87,7 +87,7 @@ def _run(folder: RunFolder, step: int | None) -> Evaluation:
     chosen = max(steps) if step is None else step
     if chosen not in steps:
         known = [str(number) for number in sorted(steps)]
-        raise UsageError("no evaluation of that step", value=step, expected=", ".join(known), key="--step")
+        raise UsageError("no evaluation of that step", value=step, expected=", ".join(known), key="step")
     config = load_resolved(folder.path)
     curves = scan(folder.metrics)[0] if folder.metrics.exists() else []
     tasks = {task: TaskRows(_rows(file), _run_settings(config, task)) for task, file in steps[chosen].items()}

@@ -19,7 +19,7 @@ def guarded(grader: Grader, note: Callable[[str], None]) -> Grader:
 
     def grade(response: str, answer: str, truncated: bool) -> Grade:
         try:
-            given = _grade(grader(response, answer, truncated))
+            given = as_grade(grader(response, answer, truncated))
         except (Exception, SystemExit) as error:  # whatever it is: the sample is lost, not the run
             note(f"the grader raised {type(error).__name__}: {error}; reference answer {answer!r}, response {response[:200]!r}")
             return Grade(Verdict.ERROR, math.nan)
@@ -31,7 +31,8 @@ def guarded(grader: Grader, note: Callable[[str], None]) -> Grader:
     return grade
 
 
-def _grade(given: object) -> Grade:
+def as_grade(given: object) -> Grade:
+    """What a reward function returned as a Grade. TypeError if it can be none."""
     if isinstance(given, Grade):
         return given
     if isinstance(given, int | float):

@@ -14,7 +14,7 @@ from es_mpi.grading.response import answer_part, judged, unanswered
 from es_mpi.types import Grade, Verdict
 
 OPEN, CLOSE = "<answer>", "</answer>"
-INSTALL = "pip install reasoning-gym"
+INSTALL = "pip install 'es-mpi[gym]'"
 
 
 def reasoning_gym(response: str, answer: str, truncated: bool) -> Grade:

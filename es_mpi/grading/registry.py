@@ -15,7 +15,6 @@ from es_mpi.grading.library import load_library
 from es_mpi.grading.line import first_line
 from es_mpi.grading.named import find
 from es_mpi.grading.number import last_number
-from es_mpi.grading.verify import math_verify
 from es_mpi.types import Grade
 
 Grader = Callable[[str, str, bool], Grade]
@@ -28,6 +27,12 @@ def _boxed(answer: str) -> str:
 
 def _marked(answer: str) -> str:
     return f"#### {answer}\n"
+
+
+def _math_verify(response: str, answer: str, truncated: bool) -> Grade:
+    from es_mpi.grading.verify import math_verify  # with what it imports a tenth of the start of every command
+
+    return math_verify(response, answer, truncated)
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,7 @@ ENTRIES: Mapping[str, Entry] = {
     "exact": Entry(exact, _boxed),
     "first_line": Entry(first_line, lambda answer: f"{answer}\n"),
     "last_number": Entry(last_number, _marked),
-    "math_verify": Entry(math_verify, _boxed, pooled=True, load=load_library),
+    "math_verify": Entry(_math_verify, _boxed, pooled=True, load=load_library),
     "reasoning_gym": Entry(reasoning_gym, pooled=True, load=library),
 }
 GRADERS: Mapping[str, Grader] = {name: entry.grade for name, entry in ENTRIES.items()}

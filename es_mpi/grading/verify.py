@@ -8,8 +8,10 @@ from functools import lru_cache
 
 from es_mpi.grading.final import Found, final_answer, reference
 from es_mpi.grading.library import says_same
-from es_mpi.grading.maths import Node, Unreadable, parse, same
+from es_mpi.grading.maths.node import Node, Unreadable
 from es_mpi.grading.maths.normal import normal
+from es_mpi.grading.maths.parser import parse
+from es_mpi.grading.maths.same import same
 from es_mpi.grading.maths.words import UPRIGHT, spoken
 from es_mpi.grading.response import judged, unanswered
 from es_mpi.types import Grade

@@ -40,6 +40,8 @@ def _die_with_parent(parent: int) -> None:
     os.nice(NICENESS)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):  # a scheduler sends them to all; the rank decides when to end
+        signal.signal(number, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before the line above
         os._exit(0)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
 
 from es_mpi.errors import UsageError
-from es_mpi.grading.guarded import guarded
+from es_mpi.grading.guarded import RETURNS, as_grade, guarded
 from es_mpi.grading.registry import find_grader
 from es_mpi.types import Problem, Verdict
 
@@ -24,8 +25,27 @@ def rejected(problems: Sequence[Problem], reward: str) -> list[Problem]:
     return [p for p in problems if grade(respond(p.answer), p.answer, False).verdict is not Verdict.RIGHT]
 
 
+def try_out(reward: str, problem: Problem) -> None:
+    """Calls a user's own reward once, on a reference answer as the response. UsageError with file and line if that breaks."""
+    if ":" not in reward:
+        return
+    try:
+        as_grade(find_grader(reward).grade(problem.answer, problem.answer, False))
+    except (Exception, SystemExit) as error:  # whatever a user's code raises
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        raise UsageError(
+            f"the reward {reward} breaks on its first trial, {where.filename}, line {where.lineno}",
+            value=f"{type(error).__name__}: {error}",
+            expected=f"a function of (response, answer, truncated) that returns {RETURNS}",
+            key="task.reward",
+            remedy=f"it was called with {(problem.answer[:50], problem.answer[:50], False)}",
+        ) from error
+
+
 def gradable(problems: list[Problem], reward: str, bad_answers: str) -> tuple[list[Problem], list[str]]:
-    """The problems to train on, and a note if some were dropped. Raises UsageError for rejected ones if the config says stop."""
+    """The problems to train on, and a note if some were dropped. Raises UsageError for rejected ones if the config says stop,
+    and for a reward of the user's own that breaks on its first trial."""
+    try_out(reward, problems[0])
     bad = rejected(problems, reward)
     if not bad:
         return problems, []

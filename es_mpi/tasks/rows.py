@@ -9,6 +9,8 @@ from typing import Any
 
 from es_mpi.errors import UsageError
 
+FILES = (".jsonl", ".json", ".ndjson", ".parquet", ".txt")  # names that mean a file even where there is none
+
 Row = tuple[str, int, dict[str, Any]]
 """Where it stands in words, its number from 1, its fields."""
 
@@ -22,7 +24,7 @@ def read_rows(source: str, *, key: str, split: str = "train") -> Iterator[Row]:
     path = Path(source)
     if path.suffix == ".parquet":
         return _parquet(path, key)
-    if path.is_dir() or not (path.exists() or path.suffix):
+    if path.is_dir() or not (path.exists() or path.suffix in FILES):
         return _dataset(source, key, split)
     return _json_lines(path, key)
 

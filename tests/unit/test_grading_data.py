@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from es_mpi.grading import make_grader
-from es_mpi.grading.maths import Unreadable, parse
+from es_mpi.grading.maths.node import Unreadable
+from es_mpi.grading.maths.parser import parse
 from es_mpi.tasks import make_task
 from es_mpi.tasks.preflight import rejected
 from es_mpi.types import Verdict

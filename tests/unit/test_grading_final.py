@@ -69,9 +69,10 @@ def test_a_reference_may_stand_in_a_box_or_a_sentence() -> None:
 @pytest.mark.parametrize(
     ("response", "letter"),
     [
-        (r"\boxed{B}", "B"), (r"\boxed{(b)}", "B"), (r"\boxed{\text{B}}", "B"), (r"\boxed{B. Paris}", "B"), ("Answer: B", "B"),
-        ("The answer is (B).", "B"), ("A: C", "C"), (r"\boxed{\textbf{(C) } 42}", "C"), ("**Answer: B**", "B"),
-        (r"\boxed{Bananas}", None), (r"\boxed{A or B}", None), (r"\boxed{}", None), ("B", "B"), ("Option B", "B"), ("I like bananas\nand more", None),
+        (r"\boxed{B}", "B"), (r"\boxed{(b)}", "B"), (r"\boxed{\text{B}}", "B"), (r"\boxed{B. Paris}", "B"),
+        ("Answer: B", "B"), ("The answer is (B).", "B"), ("A: C", "C"), (r"\boxed{\textbf{(C) } 42}", "C"),
+        ("**Answer: B**", "B"), (r"\boxed{Bananas}", None), (r"\boxed{A or B}", None), (r"\boxed{}", None), ("B", "B"),
+        ("Option B", "B"), ("I like bananas\nand more", None),
     ],
 )  # fmt: skip
 def test_choice_reads_one_letter(response: str, letter: str | None) -> None:

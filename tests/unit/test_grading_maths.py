@@ -10,12 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from es_mpi.grading import make_grader
-from es_mpi.grading.maths import Unreadable, parse
+from es_mpi.grading.maths.node import Unreadable
+from es_mpi.grading.maths.parser import parse
 from es_mpi.types import Verdict
 
 SAME = r"""
 1/2 ~ .5
 \frac{1}{2} ~ \dfrac12
+1.24 ~ \frac{1235}{1000}
+2.998 \times 10^8 \text{ m/s} ~ 2.998\times10^{8}
+8\text{ km/h} ~ 8 km/h
+12 \mathrm{~cm}^{2} ~ 12 \text{ cm}^2
+4^{\text{th}} ~ 4
+2k\pi + \frac{\pi}{3}, k\in Z ~ \frac{\pi}{3}+2k\pi
+\frac{n!}{k!(n-k)!} ~ \binom{n}{k}
+1:\sqrt{3}:2 ~ 1:\sqrt3:2
 2\sqrt{3} ~ \sqrt{12}
 \frac{\sqrt{3}}{3} ~ \frac{1}{\sqrt{3}}
 (x-1)(x+2) ~ x^2+x-2
@@ -268,6 +277,8 @@ a^b a^c ~ a^{bc}
 f(x)=x^2 ~ f(x)=x^3
 10 \text{ cm} ~ 10 \text{ km}
 1.27\% ~ 1.28\%
+1.23 ~ \frac{1235}{1000}
+8\text{ km/h} ~ 8 \text{ m/s}
 (1,2,3) ~ (3,2,1)
 \{(1,2)\} ~ \{(2,1)\}
 1 ~ 1 + \epsilon

@@ -155,6 +155,15 @@ def test_a_killed_process_is_replaced_and_its_work_done_again(grading: Grading) 
     assert not pids(grading) & held
 
 
+def test_signals_that_a_scheduler_sends_to_all_processes_do_not_disturb_them(grading: Grading) -> None:
+    held = pids(grading)
+    for pid in held:
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
+            os.kill(pid, number)
+    assert verdicts(grading, "good") == [Verdict.RIGHT]
+    assert pids(grading) == held
+
+
 def test_nothing_of_mpi_is_inherited(grading: Grading, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"OMPI_COMM_WORLD_RANK": "1", "PMIX_RANK": "1", "PMI_RANK": "1", "SLURM_PROCID": "1", "HOME": "/root", "PRTE_X": "1"}
     assert set(clean_environment(given)) - {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "CUDA_VISIBLE_DEVICES"} == {"HOME"}

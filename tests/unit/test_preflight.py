@@ -12,6 +12,8 @@ from es_mpi.errors import UsageError
 from es_mpi.tasks.preflight import gradable, rejected
 from es_mpi.types import Problem
 
+EASY, IMPOSSIBLE = '{"numbers": [1, 2], "target": 3}', '{"numbers": [1, 1], "target": 9}'
+
 
 def problems(answers: Sequence[str]) -> list[Problem]:
     return [Problem(f"p{i}", "q", answer) for i, answer in enumerate(answers)]
@@ -25,17 +27,18 @@ def problems(answers: Sequence[str]) -> list[Problem]:
         ("choice", ["7", "(1,2)", "A"], ["7", "(1,2)"]),
         ("boxed_string", ["7", "1,024", "a } b"], ["a } b"]),
         ("first_line", ["7", "two\nlines"], ["two\nlines"]),
-        ("countdown", ['{"numbers": [1, 2], "target": 3}', '{"numbers": [1, 1], "target": 9}'], ['{"numbers": [1, 1], "target": 9}']),
+        ("countdown", [EASY, IMPOSSIBLE], [IMPOSSIBLE]),
         ("toy_reward:closeness", ["7", "x"], []),  # nobody knows how to write an answer for it
     ],
 )
-def test_finds_the_answers_that_a_grader_does_not_accept_for_themselves(reward: str, answers: list[str], bad: list[str]) -> None:
+def test_finds_the_answers_that_a_grader_rejects_for_themselves(reward: str, answers: list[str], bad: list[str]) -> None:
     assert [p.answer for p in rejected(problems(answers), reward)] == bad
 
 
 def test_stops_with_a_list_or_drops_with_a_note() -> None:
     given = problems(["7", "(1,2)", "A"])
-    with pytest.raises(UsageError, match=r"last_number rejects 2 of 3 reference answers\n    p1: '\(1,2\)'\n    p2: 'A'") as error:
+    says = r"last_number rejects 2 of 3 reference answers\n    p1: '\(1,2\)'\n    p2: 'A'"
+    with pytest.raises(UsageError, match=says) as error:
         gradable(given, "last_number", "stop")
     assert error.value.key == "task.reward"
     assert "grading.bad_answers=drop" in str(error.value)

@@ -27,19 +27,20 @@ class Atoms(Cursor):
     def relation(self, stop: frozenset[str]) -> Node:
         raise NotImplementedError
 
-    def words(self) -> str:
-        """Words from here on, a power or fraction of units included; nothing if there are none."""
+    def words(self, *, unit: bool = False) -> str:
+        """Words from here on, a power or fraction of units included; nothing if there are none. A `unit` may be one letter."""
         found: list[str] = []
         start = self.place
         while self.token is not None:
             article = found and self.token.text in ("a", "A") and self.following.kind == "word"
-            if self.token.kind == "word" or (found and self.token.kind == "upright") or article:
+            if self.token.kind == "word" or (self.token.kind == "upright" and (found or unit)) or article:
                 found.append(self.take().text)
             elif found and self.at("^"):
                 self.take()
                 self.argument()
-            elif found and self.at("/") and self.following.kind in ("word", "upright"):
+            elif found and self.at("/") and self.following.kind in ("word", "upright", "sym"):
                 self.take()
+                found.append(f"{found.pop()}/{self.take().text}")
             else:
                 break
         if QUALIFIERS & {token.text.lower() for token in self.tokens[start : self.place]}:
@@ -54,7 +55,7 @@ class Atoms(Cursor):
         if token.kind == "num":
             return left.kind != "num"
         if token.kind == "upright":
-            return left.kind not in ("num", "div")
+            return bool(left.symbols())  # behind a number it is a unit
         return token.kind in ("sym", "fn") or (token.kind == "op" and token.text in ("(", "{", "[", "\\{", *FLOORS))
 
     def postfix(self, stop: frozenset[str]) -> Node:
@@ -69,21 +70,9 @@ class Atoms(Cursor):
                 node = Node("percent", (node,))
             elif self.accept("deg"):
                 node = self._minutes(node)
-            elif self.token.kind == "upright" and node.kind in ("num", "div") and node.text != "unit":
-                return Node("unit", (node,), self._upright())
             else:
                 break
         return node
-
-    def _upright(self) -> str:
-        """An upright letter behind a number, with what else belongs to the unit: m/s."""
-        word = self.take().text
-        while self.at("^") or (self.at("/") and self.following.kind in ("word", "upright")):
-            if self.take().text == "^":
-                self.argument()
-            else:
-                word += "/" + self.take().text
-        return word
 
     def _minutes(self, degrees: Node) -> Node:
         """Degrees, with the minutes of arc that may follow: 60 deg 42'."""

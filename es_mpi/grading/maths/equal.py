@@ -16,7 +16,7 @@ TOLERANCE = Real.mpf(10) ** -40
 NOISE = Real.mpf(10) ** -(DIGITS - 10)  # what cancels to less than this is zero
 ENOUGH = 3  # points at which both are real and equal
 RANGES = ((0, 1),) * 6 + ((1, 5),) * 3 + ((-3, 0),) * 4
-WHOLE_POINTS = 8
+WHOLE_POINTS = 16
 
 
 def equal(a: Node, b: Node) -> bool:

@@ -67,7 +67,7 @@ _TOKEN = re.compile(
     |(?P<other>.))""",
     re.VERBOSE | re.DOTALL,
 )
-_ORDINAL = re.compile(r"(?<=[0-9])(?:st|nd|rd|th)\b")
+_ORDINAL = re.compile(r"(?<=[0-9])(?:\^?\{?\\t\{(?:st|nd|rd|th)\}\}?|(?:st|nd|rd|th)\b)")
 
 
 class Token(NamedTuple):
@@ -149,7 +149,7 @@ def _command(name: str, spaced: bool) -> Token:
 def _text(words: str, spaced: bool) -> list[Token]:
     r"""The inside of \text{...}: separators stay separators, a single letter or function is one, the rest are words."""
     found: list[Token] = []
-    for word in re.findall(r"[A-Za-z'\-]+|[0-9]+(?:\.[0-9]+)?|[^\sA-Za-z0-9.]", words):
+    for word in re.findall(r"[A-Za-z'\-]+|[0-9]+(?:\.[0-9]+)?|[^\sA-Za-z0-9.~]", words):
         plain = SYNONYMS.get(word, word)
         if word in ("and", "or"):
             found.append(Token("op", word, True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from es_mpi.grading.maths.node import Node
 
-_DOMAINS = frozenset({"set Z", "set N", "set R", "set Q", "set C"})
+_DOMAINS = frozenset("ZNRQC")
 _FUNCTIONS = frozenset("PQRShfgFG")
 _ASSIGNS = frozenset({"=", "~", "in"})
 
@@ -12,7 +12,7 @@ _ASSIGNS = frozenset({"=", "~", "in"})
 def is_name(node: Node) -> bool:
     """Can it stand in front of `=` as the name of the value: x, a_n, f(x), P(x), AB, S:T, (x, y)?"""
     if node.kind == "sym":
-        return node.text not in _DOMAINS
+        return not node.text.startswith("set ")
     if node.kind == "call":
         return node.text[0] in "fgFG" and all(arg.kind == "sym" for arg in node.args)
     if node.kind == "mul":
@@ -66,4 +66,8 @@ def _cut(node: Node, relations: int) -> Node:
 
 
 def _is_domain(node: Node) -> bool:
-    return node.kind == "rel" and node.text == "in" and node.args[1].kind == "sym" and node.args[1].text in _DOMAINS
+    """k in Z, with or without the double stroke."""
+    if node.kind != "rel" or node.text != "in":
+        return False
+    domain = node.args[1]
+    return domain.kind == "sym" and domain.text.removeprefix("set ") in _DOMAINS

@@ -7,7 +7,7 @@ from functools import lru_cache
 from es_mpi.grading.maths.atoms import Atoms
 from es_mpi.grading.maths.lexer import Token, tokens, undress
 from es_mpi.grading.maths.node import MAX_LENGTH, Node, Unreadable
-from es_mpi.grading.maths.units import UNITS, unit_name
+from es_mpi.grading.maths.units import is_unit, unit_name
 
 RELATIONS = frozenset({"=", "<", ">", "<=", ">=", "!=", "~", "in", "equiv", "to"})
 SCALES = {"hundred": "100", "thousand": "1000", "million": "1e6", "billion": "1e9", "trillion": "1e12"}
@@ -96,14 +96,14 @@ class Parser(Atoms):
     def quantity(self, stop: frozenset[str]) -> Node:
         """A sum with what may follow it: a unit in words."""
         node = self.sum(stop)
-        words = self.words()
+        words = self.words(unit=not node.symbols())
         scale, _, rest = words.partition(" ")
         if scale in SCALES:
             node, words = Node("mul", (node, Node("num", text=SCALES[scale]))), rest
         if not words:
             return node
         node = Node("unit", (node,), words)
-        if self.token is not None and self.token.kind == "num" and unit_name(words) in UNITS:  # 2 hours 30 minutes
+        if self.token is not None and self.token.kind == "num" and is_unit(unit_name(words)):  # 2 hours 30 minutes
             return Node("tuple", (node, self.quantity(stop)), "()")
         return node
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from es_mpi.grading.maths.equal import constant, equal
 from es_mpi.grading.maths.node import Node
-from es_mpi.grading.maths.values import Real, literal, real
+from es_mpi.grading.maths.values import DIGITS, Number, Real, literal
 
 GOLD_DIGITS = 3  # significant digits from which a gold decimal may be a rounded value
 ANSWER_DIGITS = 6  # the same of an answer to an exact gold
@@ -42,15 +42,20 @@ def _proportional(gold: Node, answer: Node) -> bool:
 def _rounded(gold: Node, answer: Node) -> bool:
     """Is one a decimal of enough digits and the other, exact, rounds to it?"""
     for decimal, exact, digits in ((gold, answer, GOLD_DIGITS), (answer, gold, ANSWER_DIGITS)):
-        written = _decimal(decimal)
-        number = constant(exact)
+        written, number = _decimal(decimal), constant(exact)
         if written is None or number is None or written[2] < digits or _has_decimals(exact):
             continue
-        step, number, given = real(written[1]), real(number), real(written[0])
-        cut = digits + 2 <= written[2] and abs(given) <= abs(number)  # cut off instead of rounded
-        if isinstance(number, Real.mpf) and abs(number - given) <= (step if cut else step / 2):
+        cut = digits + 2 <= written[2]  # so many digits that they may be cut off instead of rounded
+        if not isinstance(number, Real.mpc) and _rounds(number, written[0], written[1], cut):
             return True
     return False
+
+
+def _rounds(number: Number, given: Fraction, step: Fraction, cut: bool) -> bool:
+    """Is `given` the nearest multiple of `step`, a half rounded up, or the one nearer to zero if digits may be cut off?"""
+    exact = number if isinstance(number, Fraction) else Fraction(Real.nstr(number, DIGITS))
+    below = abs(exact) - abs(given)
+    return exact * given >= 0 and (-step / 2 <= below < step / 2 or (cut and 0 <= below < step))
 
 
 def _has_decimals(node: Node) -> bool:

@@ -17,7 +17,7 @@ UNITS = frozenset(NAMES.values()) | {"ml", "mg", "mph"}
 def same_unit(gold: Node, answer: Node) -> bool:
     """Do the units agree? One that is left out does, and so do words that are no known unit."""
     mine, other = _unit(gold), _unit(answer)
-    return mine == other or mine not in UNITS or other not in UNITS
+    return mine == other or not is_unit(mine) or not is_unit(other)
 
 
 def without_unit(node: Node) -> Node:
@@ -25,14 +25,19 @@ def without_unit(node: Node) -> Node:
 
 
 def _unit(node: Node) -> str:
-    if node.kind != "unit":
-        return ""
-    return unit_name(node.text)
+    return unit_name(node.text) if node.kind == "unit" else ""
 
 
 def unit_name(words: str) -> str:
     """One name for a unit in full, in short, and in the plural; other words as they are, in lower case."""
-    word = words.lower()
+    return "/".join(_simple_name(part) for part in words.lower().replace(" per ", "/").split("/"))
+
+
+def is_unit(name: str) -> bool:
+    return all(part in UNITS for part in name.split("/"))
+
+
+def _simple_name(word: str) -> str:
     for prefix in ("square ", "cubic "):
         word = word.removeprefix(prefix)
     singular = word.removesuffix("s") if len(word) > 2 else word

@@ -33,7 +33,10 @@ class Undefined(Exception):
 def value(node: Node, env: Mapping[str, Fraction]) -> Number:
     """The value with variables from `env`. Raises Undefined."""
     try:
-        return _value(node, env)
+        found = _value(node, env)
+        if not (isinstance(found, Fraction) or Real.isfinite(found)):
+            raise Undefined("not finite")
+        return found
     except (ZeroDivisionError, ValueError, OverflowError, TypeError, Real.NoConvergence) as error:
         raise Undefined(str(error)) from error
 
