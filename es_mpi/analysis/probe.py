@@ -52,9 +52,10 @@ def probe(run: RunContext, sigmas: Sequence[float], population: int, repeats: in
     What was found, on rank 0; None elsewhere.
     """
     batch = run.batches.at(0)
-    first = run.engine.generate(batch.prompts, run.sampling, batch.seeds) if run.engine.load(None) else []
-    shared = run.comm.broadcast("responses of the centre", json.dumps(_tokens(first)).encode() if run.comm.rank == 0 else None)
-    trials = list(_trials(run, batch, json.loads(shared), sigmas, population, repeats))
+    run.engine.load(None)
+    first = json.dumps(_tokens(run.engine.generate(batch.prompts, run.sampling, batch.seeds))).encode()
+    reference = json.loads(run.comm.broadcast("responses of the centre", first if run.comm.rank == 0 else None))
+    trials = list(_trials(run, batch, reference, sigmas, population, repeats))
     rows = [[t.sigma, t.what, t.rewards, t.identical, t.invalid] for t in trials]
     parts = run.comm.gather("trials", json.dumps(rows).encode())
     if parts is None:

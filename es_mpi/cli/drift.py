@@ -26,6 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from es_mpi.analysis.gaussian import journal_std
     from es_mpi.analysis.report import drift_report
     from es_mpi.runner.sources import open_source, require_base
 
@@ -36,6 +37,8 @@ def run(args: argparse.Namespace) -> int:
     std = law_std(args, model.records if model.config else None)
     report = drift_report(base.weights, model.weights, std, null.weights if null else None)
     facts = {"base": base.name, "model": model.name, "step": model.step, "null": null.name if null else None, **report}
+    if null:
+        facts["null_std"] = journal_std(null.records) if null.config else None
     print(json.dumps(facts, indent=2) if args.json else "\n\n".join(as_text(facts)))
     return EXIT_OK
 
@@ -58,7 +61,8 @@ def law_std(args: argparse.Namespace, records: Any) -> float | None:
 def as_text(facts: dict[str, Any]) -> Iterator[str]:
     """The report in parts: what was compared, the whole, kinds, layers, the sparsity curve."""
     after = f"{facts['model']}" + ("" if facts["step"] is None else f", after update {facts['step']}")
-    null = [("null run", facts["null"])] if facts["null"] else []
+    walk = f", whose random walk has rms {facts['null_std']:.4g}" if facts.get("null_std") else ""
+    null = [("null run", f"{facts['null']}{walk}")] if facts["null"] else []
     count = f"{facts['parameters']:,}, {facts['trained']:,} of them trained"
     yield pairs([("base", facts["base"]), ("model", after), *null, ("parameters", count)])
     columns = list(facts["columns"])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 from runs import journal, toy_config
+from safetensors.numpy import load_file, save_file
 from small_models import bf16_bits, two_layers, write_model
 
 from es_mpi.analysis import weights as weights_module
@@ -100,6 +102,20 @@ def test_chunks_add_up_to_the_whole(tmp_path, monkeypatch):
     assert threshold_for(base, model, 0.6) == threshold
 
 
+def test_memory_is_that_of_a_few_chunks(tmp_path, monkeypatch):
+    monkeypatch.setattr(weights_module, "CHUNK", 1 << 12)
+    values = np.ones(1 << 20)
+    base, model = stored(tmp_path, "base", values), stored(tmp_path, "model", values + 0.5)
+    tracemalloc.start()
+    try:
+        measure(base, model)
+        cuts(base, model, [0.1, 1.0])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 50 * 4 * (1 << 12)  # bytes; a model has 4 << 20
+
+
 def test_what_a_bf16_checkpoint_stores_of_a_master(tmp_path):
     base = stored(tmp_path, "base", [1.0, 1.0, 1.0], "BF16")
     master = np.array([1.0, 1.001, 1.1], np.float32)
@@ -147,6 +163,7 @@ def test_drift_of_a_run_beside_its_controls(runs, capsys):
     assert facts["law"]["std"] == pytest.approx(0.02 * math.sqrt(learnt / 8), rel=1e-6)
     assert facts["law"]["ratio"] == pytest.approx(1.0, abs=0.15)  # 650 weights: 3 % standard error
     assert {"model", "stored", "null"} == set(facts["columns"])
+    assert facts["null_std"] == pytest.approx(0.02 * math.sqrt(10 / 8), rel=1e-6)
     assert main(["drift", str(runs / "toy"), str(runs / "runs" / "real")]) == 0
     assert "norm / walk" in capsys.readouterr().out
 
@@ -237,6 +254,17 @@ def test_bad_pruning_writes_nothing(runs, capsys, args, words):
     assert words in capsys.readouterr().err
     assert not out.exists()
     assert not list(runs.glob(".never*"))
+
+
+def test_a_failed_pruning_leaves_nothing(runs, capsys):
+    broken = write_plain(runs / "broken", runs / "toy")
+    file = broken / "model.safetensors"
+    tensors = load_file(file)
+    tensors["policy.weight"][0, 0] = math.nan
+    save_file(tensors, file)
+    assert main(["prune", str(runs / "toy"), str(broken), "--threshold", "0", "--out", str(runs / "halfway")]) == 2
+    assert "policy.weight holds values that are not finite" in capsys.readouterr().err
+    assert not [path for path in runs.iterdir() if "halfway" in path.name]
 
 
 def test_an_output_folder_that_exists_is_kept(runs, capsys):
