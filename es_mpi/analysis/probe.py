@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,16 +46,20 @@ class Trial:
     invalid: float
 
 
-def probe(run: RunContext, sigmas: Sequence[float], population: int, repeats: int) -> Facts | None:
+def probe(run: RunContext, sigmas: Sequence[float], population: int, repeats: int, tell: Callable[[str], None]) -> Facts | None:
     """Evaluate the centre `repeats` times on every rank and `population` members at each sigma, shared over the ranks.
 
-    What was found, on rank 0; None elsewhere.
+    What was found, on rank 0; None elsewhere. `tell` gets a line after each evaluation of this rank.
     """
     batch = run.batches.at(0)
     run.engine.load(None)
     first = json.dumps(_tokens(run.engine.generate(batch.prompts, run.sampling, batch.seeds))).encode()
     reference = json.loads(run.comm.broadcast("responses of the centre", first if run.comm.rank == 0 else None))
-    trials = list(_trials(run, batch, reference, sigmas, population, repeats))
+    trials = []
+    for trial in _trials(run, batch, reference, sigmas, population, repeats):
+        trials.append(trial)
+        name = trial.what if trial.sigma == 0 else f"member {trial.what}"
+        tell(f"sigma {trial.sigma:.3g}, {name}: reward {np.nanmean(trial.rewards):.4f}, {trial.identical:.0%} identical")
     rows = [[t.sigma, t.what, t.rewards, t.identical, t.invalid] for t in trials]
     parts = run.comm.gather("trials", json.dumps(rows).encode())
     if parts is None:

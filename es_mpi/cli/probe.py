@@ -1,6 +1,6 @@
 """Which sigma to train with: members' rewards over a grid of sigmas on the real engine, and a recommendation with its reason.
 
-Alone or under mpirun / srun, members shared over the ranks. Nothing is written.
+Alone or under mpirun / srun, members shared over the ranks. Nothing is written; standard error shows what rank 0 is doing.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -61,6 +62,10 @@ def _phase(config: Config, name: str | None) -> EsPhase:
     return found
 
 
+def _progress(text: str) -> None:
+    print(f"probe: {text}", file=sys.stderr, flush=True)
+
+
 def _measure(comm: Comm, prepared: Prepared, log: Path, sigmas: Sequence[float], population: int, repeats: int) -> Facts | None:
     config = prepared.config
     choose_device(os.environ)
@@ -68,7 +73,7 @@ def _measure(comm: Comm, prepared: Prepared, log: Path, sigmas: Sequence[float],
     engine = open_engine(config, MasterStore(prepared.layout, threads(config)), log)
     try:
         context = RunContext(config.run.seed, comm, engine, prepared.batches, prepared.grading, prepared.sampling)
-        return probe(context, sigmas, population, repeats)
+        return probe(context, sigmas, population, repeats, _progress if comm.rank == 0 else lambda text: None)
     finally:
         engine.close()
         prepared.grading.close()
