@@ -129,6 +129,11 @@ class EsPhase:
     ] = False
     min_valid: Annotated[float, Key("Stop below this share of members with a valid reward.", "share", above=0, at_most=1)] = 0.5
 
+    @property
+    def evaluations(self) -> int:
+        """How often one update generates responses to its batch."""
+        return self.population * self.generate + self.center
+
 
 PHASE_KINDS: Mapping[str, type[EsPhase]] = {"es": EsPhase}
 

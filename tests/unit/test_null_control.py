@@ -94,6 +94,15 @@ def test_random_rewards_are_normal_and_independent():
 
 
 @pytest.mark.parametrize(
+    ("changes", "responses"),
+    [({}, "12 x 8 x 16"), ({"generate": False}, "12 x 0 x 16"), ({"reward": "task", "center": True}, "12 x 9 x 16")],
+)
+def test_check_counts_the_responses(tmp_path, capsys, changes, responses):
+    assert main(["check", str(null_config(tmp_path, **changes))]) == 0
+    assert f"{responses} =" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"reward": "task", "generate": False}, "phases.warm.generate: the task's reward needs responses"),
