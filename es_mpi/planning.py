@@ -212,7 +212,7 @@ def _memory(config: Config, model: ModelSize, gpu: Device | None) -> Memory:
 
 
 def _phase(name: str, phase: EsPhase, config: Config, generation: _Generation, ranks: int, cores: int) -> PhasePlan:
-    members = -(-phase.population // ranks)
+    members = -(-phase.evaluations // ranks)
     elements = generation.model.elements
     packing = PACK_NS if generation.device.memory_gib is None else 0.0
     load = (PERTURB_NS + packing) * 1e-9 * elements / cores
@@ -222,12 +222,12 @@ def _phase(name: str, phase: EsPhase, config: Config, generation: _Generation, r
         name=name,
         updates=phase.updates,
         members_per_rank=members,
-        responses=phase.population * config.task.batch_size,
+        responses=phase.evaluations * config.task.batch_size,
         bytes_per_rank=BYTES_PER_MEMBER * phase.population,
         load_s=members * load,
         generate_s=members * generate,
         update_s=directions * UPDATE_NS * 1e-9 * elements / cores,
-        idle_s=(members - phase.population // ranks) * (load + generate),
+        idle_s=(members - phase.evaluations // ranks) * (load + generate),
     )
 
 
