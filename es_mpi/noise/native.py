@@ -19,6 +19,7 @@ from es_mpi.noise.arguments import (
     WORKING_COPY,
     AnyArray,
     Float32Array,
+    SeedArray,
     check_array,
     check_pair,
     check_place,
@@ -79,8 +80,8 @@ def perturb(
 
 def update(
     master: Float32Array,
-    seeds: Sequence[int],
-    coefficients: Sequence[float],
+    seeds: Sequence[int] | SeedArray,
+    coefficients: Sequence[float] | Float32Array,
     *,
     start: int = 0,
     stream: int = STREAM_WEIGHTS,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from es_mpi.noise import native
+from es_mpi.noise.arguments import check_terms
 from es_mpi.params.hf_folder import load_master
 from es_mpi.params.layout import Layout
 from es_mpi.types import Member, UpdateStats, UpdateTerm
@@ -40,7 +41,7 @@ class MasterStore:
 
     def update(self, terms: Sequence[UpdateTerm]) -> UpdateStats:
         """theta += sum_i coefficient_i * eps(seed_i), in place, over the trained tensors."""
-        seeds, coefficients = [t.seed for t in terms], [t.coefficient for t in terms]
+        seeds, coefficients = check_terms([t.seed for t in terms], [t.coefficient for t in terms])
         intended = moved = product = 0.0
         for begin, end in self._trained_ranges() if terms else ():
             sums = native.update(self.master[begin:end], seeds, coefficients, start=begin, threads=self.threads)
