@@ -36,23 +36,32 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How to decode. `temperature` 0 is greedy. `stop` strings end a response and are not part of it."""
+    """How to decode. `temperature` 0 is greedy. `stop` strings end a response and are not part of it.
+
+    `logprobs` asks for the log-probability of every token of a response, see `Completion`.
+    """
 
     temperature: float
     top_p: float
     max_tokens: int
     stop: tuple[str, ...] = ()
+    logprobs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One response. `version` is the weights version the engine held while it generated."""
+    """One response. `version` is the weights version the engine held while it generated.
+
+    `logprobs` has a natural logarithm for each of `token_ids` if the sampling asked for it: the token's probability under the
+    distribution it was drawn from, after temperature and nucleus (greedy: temperature 1).
+    """
 
     prompt_id: str
     text: str
     token_ids: tuple[int, ...]
     truncated: bool
     version: int
+    logprobs: tuple[float, ...] = ()
 
 
 class Verdict(StrEnum):

@@ -13,7 +13,13 @@ from es_mpi.types import Member
 
 
 def reference_logprobs(
-    model: Any, store: MasterStore, sequences: Sequence[Sequence[int]], member: Member | None, sigma: float
+    model: Any,
+    store: MasterStore,
+    sequences: Sequence[Sequence[int]],
+    member: Member | None,
+    sigma: float,
+    *,
+    temperature: float = 1.0,
 ) -> NDArray[np.float64]:
     """Prompt log-probabilities of a transformers `model` after the member's weights were put into it tensor by tensor."""
     import torch
@@ -24,5 +30,5 @@ def reference_logprobs(
             values = np.empty(spec.size, np.float32)
             store.write(spec.name, values, member, sigma)
             weights[spec.name].copy_(torch.from_numpy(values).view(spec.shape))
-        logprobs = [model(torch.tensor([s])).logits[0].log_softmax(-1) for s in sequences]
+        logprobs = [(model(torch.tensor([s])).logits[0] / temperature).log_softmax(-1) for s in sequences]
     return np.concatenate([[lp[i, t].item() for i, t in enumerate(s[1:])] for s, lp in zip(sequences, logprobs, strict=True)])

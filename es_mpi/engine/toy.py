@@ -63,10 +63,13 @@ class ToyEngine:
 
     def _respond(self, prompt: Prompt, sampling: Sampling, seed: int) -> Completion:
         logits = self._weights["policy.weight"] @ _features(prompt.token_ids) + self._weights["policy.bias"]
+        noise = np.zeros(DIGITS)
         if sampling.temperature > 0:
-            logits = logits / sampling.temperature + np.random.Generator(np.random.PCG64(seed)).gumbel(size=DIGITS)
-        digit = str(int(np.argmax(logits)))
-        return Completion(prompt.id, digit, (ord(digit),), False, self.version)
+            logits = logits / sampling.temperature
+            noise = np.random.Generator(np.random.PCG64(seed)).gumbel(size=DIGITS)
+        digit = int(np.argmax(logits + noise))
+        logprobs = (float(logits[digit] - np.logaddexp.reduce(logits)),) if sampling.logprobs else ()
+        return Completion(prompt.id, str(digit), (ord(str(digit)),), False, self.version, logprobs)
 
 
 def write_toy_model(out: Path, seed: int = 0) -> None:

@@ -61,7 +61,7 @@ class VllmEngine:
         version = self.version
         common = {
             "max_tokens": sampling.max_tokens, "temperature": sampling.temperature, "top_p": sampling.top_p,
-            "stop": list(sampling.stop) or None,
+            "stop": list(sampling.stop) or None, "logprobs": 0 if sampling.logprobs else None,  # 0: of the chosen token alone
         }
         params = [SamplingParams(seed=None if sampling.temperature == 0 else seed, **common) for seed in seeds]
         inputs = [TokensPrompt(prompt_token_ids=list(p.token_ids)) for p in prompts]
@@ -69,7 +69,7 @@ class VllmEngine:
         if len(outputs) != len(prompts) or self.version != version:
             raise EngineError(f"asked for {len(prompts)} responses of version {version}, got {len(outputs)} of {self.version}")
         return [
-            Completion(prompt.id, o.text, tuple(o.token_ids), o.finish_reason == "length", version)
+            Completion(prompt.id, o.text, tuple(o.token_ids), o.finish_reason == "length", version, _logprobs(o))
             for prompt, o in zip(prompts, (output.outputs[0] for output in outputs), strict=True)
         ]
 
@@ -133,6 +133,7 @@ class VllmEngine:
             "enforce_eager": eager, "enable_prefix_caching": self.config.prefix_caching,
             "enable_chunked_prefill": False if on_cpu else None,  # a seeded request that is chunked crashes on a CPU
             "max_num_batched_tokens": self.config.max_num_batched_tokens, "disable_log_stats": True,
+            "logprobs_mode": "processed_logprobs",  # of the distribution that was sampled from, temperature and nucleus included
             "gpu_memory_utilization": self.config.gpu_memory_utilization, "block_size": block,
             "kv_cache_memory_bytes": int(gib * 2**30) if gib else None,
         }
@@ -156,3 +157,9 @@ class VllmEngine:
 
     def _say(self) -> tuple[int, ...]:
         return self.generate([PROBE_PROMPT], Sampling(0.0, 1.0, PROBE_TOKENS), [0])[0].token_ids
+
+
+def _logprobs(output: Any) -> tuple[float, ...]:
+    """Log-probabilities of a response's own tokens; none if they were not asked for."""
+    entries = zip(output.token_ids, output.logprobs or (), strict=output.logprobs is not None)
+    return tuple(entry[token].logprob for token, entry in entries)

@@ -138,6 +138,17 @@ def test_sampling_uses_the_seed_and_stop_strings_end_a_response(engine, sequence
     assert stopped.text == whole.text[: whole.text.index(word)]
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.6, 1.0])
+def test_logprobs_of_a_response_are_those_of_the_distribution_it_was_drawn_from(engine, transformer, sequences, temperature):
+    engine.load(None)
+    prompt = Prompt("p", tuple(sequences[0][:5]))
+    found = engine.generate([prompt], Sampling(temperature, 1.0, 8, logprobs=True), [3])[0]
+    whole = [[*prompt.token_ids, *found.token_ids]]
+    expected = reference_logprobs(transformer, engine.store, whole, None, 0.0, temperature=temperature or 1.0)[-8:]
+    assert np.abs(np.array(found.logprobs) - expected).mean() < 1e-4
+    assert engine.generate([prompt], Sampling(temperature, 1.0, 8), [3])[0].logprobs == ()
+
+
 def test_every_reply_carries_the_version_it_was_made_with(engine, sequences):
     prompt = Prompt("p", tuple(sequences[0][:5]))
     first = engine.load(MEMBERS[0], SIGMA)
