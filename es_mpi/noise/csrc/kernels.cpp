@@ -2,6 +2,7 @@
 //
 // Work goes by tiles of 1024 elements of the global index, aligned, so that a call's first and last tile may be partial;
 // those go through a buffer. Within a tile, words and normals pass through arrays in the first-level cache.
+#include "digest.h"
 #include "kernels.h"
 #include "lanes.h"
 #include "philox_normal.h"
@@ -202,21 +203,26 @@ void update(float* master, uint64_t n, uint64_t g0, const uint64_t* seeds, const
     });
 }
 
-// ---- DIGEST ----------------------------------------------------------------------------------------------------------
+// ---- PHILOX ----------------------------------------------------------------------------------------------------------
 
-// The finaliser of splitmix64 (Steele et al., OOPSLA'14): a bijection of 64-bit words.
-ES_MPI_INLINE uint64_t mix64(uint64_t z) {
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
+// Exclusive or of the words of all tiles touched, by pairs: what noise costs at least, for `es-mpi bench noise`.
+uint64_t philox(uint64_t n, uint64_t g0, uint64_t seed, uint64_t stream) {
+    Wide sum = {};
+    each_tile(g0, n, [=, &sum](Tile tile) {
+        Polar polar;
+        words(polar, tile.base, seed, stream);
+        for (int v = 0; v < VECTORS; ++v) sum ^= Wide(polar.radius[v]) ^ Wide(polar.angle[v]);
+    });
+    for (int i = 1; i < LANES / 2; ++i) sum[0] ^= sum[i];
+    return sum[0];
 }
 
-// sum over g of mix64(bits(theta_g) ^ (g + 1) GAMMA) mod 2^64. For a fixed g the term is a bijection of the bits, so any
-// change of one element changes the sum; a sum does not depend on how the elements are divided.
+// ---- DIGEST ----------------------------------------------------------------------------------------------------------
+
+// The sum of all terms mod 2^64.
 uint64_t digest(const float* master, uint64_t n, uint64_t g0) {
-    constexpr uint64_t GAMMA = 0x9E3779B97F4A7C15u;
-    uint64_t sum = 0, place = (g0 + 1) * GAMMA;
-    for (uint64_t i = 0; i < n; ++i, place += GAMMA) sum += mix64(as_bits(master[i]) ^ place);
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < n; ++i) sum += digest_term(master[i], g0 + i);
     return sum;
 }
 
@@ -227,4 +233,4 @@ uint64_t digest(const float* master, uint64_t n, uint64_t g0) {
 #define ES_MPI_NAME_(isa) #isa
 #define ES_MPI_NAME(isa) ES_MPI_NAME_(isa)
 
-extern const Kernels ES_MPI_TABLE(ES_MPI_ISA) = {ES_MPI_NAME(ES_MPI_ISA), fill, perturb, update, digest};
+extern const Kernels ES_MPI_TABLE(ES_MPI_ISA) = {ES_MPI_NAME(ES_MPI_ISA), fill, perturb, update, philox, digest};

@@ -92,7 +92,7 @@ void each_chunk(uint64_t g0, uint64_t n, int threads, Work work) {
 
 // ---- the interface ---------------------------------------------------------------------------------------------------
 
-ES_MPI_EXPORT int es_mpi_noise_abi() { return 1; }
+ES_MPI_EXPORT int es_mpi_noise_abi() { return 2; }
 
 ES_MPI_EXPORT const char* es_mpi_noise_isa() { return kernels().isa; }
 
@@ -128,6 +128,14 @@ ES_MPI_EXPORT void es_mpi_noise_update(float* master, uint64_t n, uint64_t g0, c
     });
     std::fill(sums, sums + 3, 0.0);
     for (size_t i = 0; i < partial.size(); ++i) sums[i % 3] += partial[i];
+}
+
+ES_MPI_EXPORT uint64_t es_mpi_noise_philox(uint64_t n, uint64_t g0, uint64_t seed, uint64_t stream, int threads) {
+    std::atomic<uint64_t> sum{0};
+    each_chunk(g0, n, threads, [=, &sum, &k = kernels()](uint64_t, uint64_t offset, uint64_t count) {
+        sum ^= k.philox(count, g0 + offset, seed, stream);
+    });
+    return sum;
 }
 
 ES_MPI_EXPORT uint64_t es_mpi_noise_digest(const float* master, uint64_t n, uint64_t g0, int threads) {
