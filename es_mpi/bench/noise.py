@@ -82,7 +82,7 @@ class Usual:
         whole, rest = divmod(parameters, ROWS * COLUMNS)
         shapes = [(ROWS, COLUMNS)] * whole + ([(rest,)] if rest else [])
         self.weights = [torch.zeros(shape, dtype=torch.bfloat16) for shape in shapes]
-        self.generator = torch.Generator()
+        self.generator = torch.Generator().manual_seed(0)
 
     def perturb(self, seed: int, sigma: float) -> None:
         for weight in self.weights:

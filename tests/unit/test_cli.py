@@ -89,7 +89,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         ("show CONFIG", "not a run folder"),
         ("show CONFIG a=1", "a=1"),
         ("model smolm2-135m --out out", "'smollm2-135m'"),
-        ("bench noise CONFIG", "noise"),
+        ("bench nose CONFIG", "nose"),
     ],
 )
 def test_bad_input_exits_2_with_a_reason(

@@ -6,48 +6,17 @@ import ctypes
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from device_kernels import SOURCE, compiler
 
-from es_mpi.noise import device, library, native
+from es_mpi.noise import native
 from es_mpi.noise.device import Buffer, DeviceNoise, NoDevice
 
-REPO = Path(__file__).resolve().parents[2]
-SOURCE = REPO / "es_mpi" / "noise" / "csrc"
-EXACT = ["-O2", "-std=c++17", "-fPIC", "-shared", "-ffp-contract=off", f"-I{SOURCE}"]
 NAMES = {"float32": "float32", "uint16": "bfloat16", "float16": "float16", "uint64": "uint64", "float64": "float64"}
 SLICES = [(0, 1), (1, 2), (1, 3), (3, 2), (5, 4096), (1022, 7), (4 * 2**32 - 1029, 3001), (2**63 - 5000, 5000)]
-
-compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="compiles the device kernels for the host with g++")
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """A libcuda.so.1 without a GPU, open: the library finds it by that name."""
-    path = tmp_path_factory.mktemp("driver") / "libcuda.so.1"
-    source = REPO / "tests" / "host_driver.cpp"
-    subprocess.run(["g++", *EXACT, "-Wl,-soname,libcuda.so.1", str(source), "-o", str(path)], check=True)
-    return ctypes.CDLL(str(path))
-
-
-@pytest.fixture
-def noise(
-    driver: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[DeviceNoise]:
-    """The kernels by way of es_mpi/noise/csrc/device.cpp, built with an image whether there is nvcc or not."""
-    path = tmp_path_factory.getbasetemp() / "device.so"
-    if not path.exists():
-        image = f'-DES_MPI_DEVICE_IMAGE="{REPO / "LICENSE"}"'
-        subprocess.run(["g++", *EXACT, image, str(SOURCE / "device.cpp"), "-o", str(path), "-ldl"], check=True)
-    built = ctypes.CDLL(str(path))
-    library.declare(built, "es_mpi_device", library.DEVICE_SIGNATURES)
-    monkeypatch.setattr(device, "load", lambda: built)
-    kernels = DeviceNoise()
-    yield kernels
-    kernels.close()
 
 
 def buffer(array: np.ndarray) -> Buffer:
@@ -67,44 +36,44 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
 @compiler
 @pytest.mark.parametrize("shift", [0, 1])
 @pytest.mark.parametrize(("start", "n"), SLICES)
-def test_the_kernels_give_the_bits_of_the_library(noise: DeviceNoise, start: int, n: int, shift: int) -> None:
+def test_the_kernels_give_the_bits_of_the_library(kernels: DeviceNoise, start: int, n: int, shift: int) -> None:
     """With `shift`, arrays start at odd addresses and their neighbours must stay as they are."""
     theta = weights(n + shift)[shift:]
     seed, stream = 2**64 - 3, 2**40 + 1
     found, expected = np.full(n + shift + 8, 7, np.float32), np.full(n + shift + 8, 7, np.float32)
-    noise.fill(buffer(found[shift : shift + n]), seed, start=start, stream=stream)
+    kernels.fill(buffer(found[shift : shift + n]), seed, start=start, stream=stream)
     native.fill(expected[shift : shift + n], seed, start=start, stream=stream)
     assert same(found, expected)
     for dtype in (np.float32, np.uint16, np.float16):
         for sigma in (0.0, 1e-3, -3e4):
             out, should = np.full(n + shift + 8, 7, dtype), np.full(n + shift + 8, 7, dtype)
-            noise.perturb(buffer(out[shift : shift + n]), buffer(theta), seed, sigma, start=start)
+            kernels.perturb(buffer(out[shift : shift + n]), buffer(theta), seed, sigma, start=start)
             native.perturb(should[shift : shift + n], theta, seed, sigma, start=start)
             assert same(out, should)
     total = np.full(1, 5, np.uint64)
-    noise.digest(buffer(theta), buffer(total), start=start)
+    kernels.digest(buffer(theta), buffer(total), start=start)
     assert int(total[0]) == (native.digest(theta, start=start) + 5) % 2**64
 
 
 @compiler
 @pytest.mark.parametrize("members", [0, 1, 3])
 @pytest.mark.parametrize(("start", "n"), [(0, 200_000), *SLICES])
-def test_update_gives_the_bits_of_the_library(noise: DeviceNoise, start: int, n: int, members: int) -> None:
+def test_update_gives_the_bits_of_the_library(kernels: DeviceNoise, start: int, n: int, members: int) -> None:
     seeds, coefficients = np.array([7, 2**64 - 1, 7][:members], np.uint64), np.array([1e-3, -2e-4, 3e3][:members], np.float32)
     found, expected, sums = weights(n), weights(n), np.zeros(3)
-    noise.update(buffer(found), buffer(seeds), buffer(coefficients), buffer(sums), start=start)
+    kernels.update(buffer(found), buffer(seeds), buffer(coefficients), buffer(sums), start=start)
     measured = native.update(expected, seeds, coefficients, start=start)
     assert same(found, expected)
     assert sums == pytest.approx(measured, rel=1e-5, nan_ok=True)
 
 
 @compiler
-def test_a_driver_that_refuses_is_heard(noise: DeviceNoise, driver: ctypes.CDLL) -> None:
+def test_a_driver_that_refuses_is_heard(kernels: DeviceNoise, driver: ctypes.CDLL) -> None:
     out = np.zeros(8, np.float32)
     try:
         driver.host_driver_refuse(2)
         with pytest.raises(NoDevice, match="es_mpi_fill: refused"):
-            noise.fill(buffer(out), 1)
+            kernels.fill(buffer(out), 1)
         with pytest.raises(NoDevice, match="the noise kernels do not load: refused"):
             DeviceNoise()
         driver.host_driver_refuse(0)
@@ -114,9 +83,9 @@ def test_a_driver_that_refuses_is_heard(noise: DeviceNoise, driver: ctypes.CDLL)
     finally:
         driver.host_driver_refuse(0)
         driver.host_driver_context(1)
-    noise.close()
+    kernels.close()
     with pytest.raises(NoDevice, match="closed"):
-        noise.fill(buffer(out), 1)
+        kernels.fill(buffer(out), 1)
     assert not out.any()
 
 
@@ -138,19 +107,19 @@ def test_a_driver_that_refuses_is_heard(noise: DeviceNoise, driver: ctypes.CDLL)
         (lambda n, b: n.digest(b, Buffer(8, 2, "uint64")), "total must have length 1, found 2"),
     ],
 )
-def test_an_unfit_argument_is_named_and_nothing_is_written(noise: DeviceNoise, call, message: str) -> None:
+def test_an_unfit_argument_is_named_and_nothing_is_written(kernels: DeviceNoise, call, message: str) -> None:
     memory = np.full(16, 7, np.float32)
     with pytest.raises(ValueError, match=f"^{message}"):
-        call(noise, buffer(memory[:8]))
+        call(kernels, buffer(memory[:8]))
     assert (memory == 7).all()
 
 
 @compiler
-def test_length_0_is_the_obvious_nothing(noise: DeviceNoise) -> None:
+def test_length_0_is_the_obvious_nothing(kernels: DeviceNoise) -> None:
     none, sums = Buffer(0, 0, "float32"), np.zeros(3)
-    noise.fill(none, 0)
-    noise.perturb(none, none, 0, 0.1)
-    noise.update(none, Buffer(0, 0, "uint64"), none, buffer(sums))
+    kernels.fill(none, 0)
+    kernels.perturb(none, none, 0, 0.1)
+    kernels.update(none, Buffer(0, 0, "uint64"), none, buffer(sums))
     assert not sums.any()
 
 
