@@ -23,6 +23,12 @@ class NoDevice(Exception):
     """There are no kernels here to work with a GPU, or they failed: the message says why."""
 
 
+def built() -> bool:
+    """Whether the library holds kernels for GPUs: it was built where there was nvcc."""
+    library = load()
+    return library is not None and bool(library.es_mpi_device_built())
+
+
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """`length` elements of `dtype`, side by side in device memory from `address` on."""

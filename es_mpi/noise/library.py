@@ -27,11 +27,13 @@ _SIGNATURES: Signatures = {
     "fill": (None, [_POINTER, _U64, _U64, _U64, _U64, _INT]),
     "perturb": (None, [_POINTER, _INT, _POINTER, _U64, _U64, _U64, _U64, _FLOAT, _INT]),
     "update": (None, [_POINTER, _U64, _U64, _POINTER, _POINTER, _U64, _U64, _INT, _POINTER]),
+    "normals_of": (None, [_POINTER, _POINTER, _POINTER, _POINTER, _U64]),
     "philox": (_U64, [_U64, _U64, _U64, _U64, _INT]),
     "digest": (_U64, [_POINTER, _U64, _U64, _INT]),
     "fnv1a": (_U64, [_POINTER, _U64, _U64]),
 }
-DEVICE_SIGNATURES: Signatures = {  # all take the device and its queue first; they return what went wrong
+DEVICE_SIGNATURES: Signatures = {  # kernels take the device and its queue first and return what went wrong
+    "built": (_INT, []),
     "open": (_TEXT, [ctypes.POINTER(_POINTER)]),
     "close": (None, [_POINTER]),
     "fill": (_TEXT, [_POINTER, _POINTER, _U64, _U64, _U64, _U64, _U64]),

@@ -217,7 +217,7 @@ def test_doctor_reports_and_fails_with_the_noise_self_test(
 
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
-    assert all(word in out for word in ("python", "numpy", "cores", "memory", "self-test passed", native.isa()))
+    assert all(word in out for word in ("python", "numpy", "cores", "memory", "self-test passed", native.GOLDEN, native.isa()))
     monkeypatch.setattr(native, "self_test", raiser(Divergence("other noise")))
     assert main(["doctor"]) == 70
     assert "FAILED: Divergence: other noise" in capsys.readouterr().out

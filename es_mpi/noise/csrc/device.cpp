@@ -1,6 +1,6 @@
 // Noise on a GPU, through the driver that is on every machine with one: libcuda.so.1 is opened when it is asked for, and the
 // kernels' image (device.cu, compiled by nvcc where the library was built) is loaded into the caller's CUDA context. Neither
-// nvcc nor the CUDA runtime is needed. All functions return nullptr, or what went wrong.
+// nvcc nor the CUDA runtime is needed. Kernels return nullptr, or what went wrong.
 #include <cstdint>
 #include <cstdio>
 #include <dlfcn.h>
@@ -120,6 +120,8 @@ struct Device {
 }  // namespace
 
 // ---- the interface: addresses are the device's, `queue` is the CUDA stream ---------------------------------------------
+
+ES_MPI_EXPORT int es_mpi_device_built() { return image() != nullptr; }
 
 ES_MPI_EXPORT const char* es_mpi_device_open(Device** device) {
     if (!image()) return fail("no kernels for GPUs", "the noise library was built where there was no nvcc");

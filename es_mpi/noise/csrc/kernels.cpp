@@ -68,19 +68,25 @@ ES_MPI_INLINE void words(Polar& polar, uint64_t base, uint64_t seed, uint64_t st
     }
 }
 
-// Calls body(i, z0, z1) for i = 0, 2 * LANES, ... with the normals of the elements [base + i, base + i + 2 * LANES):
-// zip_low(z0, z1) and zip_high(z0, z1) give them in order. Three passes, for a short one keeps the processor's queues
-// full of independent work.
+// Calls body(i, z0, z1) for i = 0, 2 * LANES, ... with the normals of vector i / (2 * LANES) of `polar`. In two passes, for a
+// short one keeps the processor's queues full of independent work.
 template <class Body>
-ES_MPI_INLINE void each_normals(uint64_t base, uint64_t seed, uint64_t stream, Body body) {
-    Polar polar;
+ES_MPI_INLINE void box_muller(const Polar& polar, Body body) {
     Floats r[VECTORS];
-    words(polar, base, seed, stream);
     for (int v = 0; v < VECTORS; v += GROUPS) radius<GROUPS>(r + v, polar.radius + v);
     for (int v = 0; v < VECTORS; ++v) {
         const Direction<Floats> unit = direction<Floats>(polar.angle[v]);
         body(2 * LANES * v, r[v] * unit.cos, r[v] * unit.sin);
     }
+}
+
+// Calls body(i, z0, z1) with the normals of the elements [base + i, base + i + 2 * LANES), i = 0, 2 * LANES, ...:
+// zip_low(z0, z1) and zip_high(z0, z1) give them in order.
+template <class Body>
+ES_MPI_INLINE void each_normals(uint64_t base, uint64_t seed, uint64_t stream, Body body) {
+    Polar polar;
+    words(polar, base, seed, stream);
+    box_muller(polar, body);
 }
 
 ES_MPI_INLINE Floats load(const float* from) {
@@ -203,6 +209,21 @@ void update(float* master, uint64_t n, uint64_t g0, const uint64_t* seeds, const
     });
 }
 
+// ---- WORDS TO NORMALS ------------------------------------------------------------------------------------------------
+
+// The normals of given words, for tests of every word there is: n pairs, a multiple of TILE / 2.
+void normals_of(float* z0, float* z1, const uint32_t* radii, const uint32_t* angles, uint64_t n) {
+    for (uint64_t done = 0; done < n; done += TILE / 2) {
+        Polar polar;
+        __builtin_memcpy(polar.radius, radii + done, sizeof polar.radius);
+        __builtin_memcpy(polar.angle, angles + done, sizeof polar.angle);
+        box_muller(polar, [=](int i, Floats first, Floats second) {
+            store(z0 + done + i / 2, first);
+            store(z1 + done + i / 2, second);
+        });
+    }
+}
+
 // ---- PHILOX ----------------------------------------------------------------------------------------------------------
 
 // Exclusive or of the words of all tiles touched, by pairs: what noise costs at least, for `es-mpi bench noise`.
@@ -233,4 +254,4 @@ uint64_t digest(const float* master, uint64_t n, uint64_t g0) {
 #define ES_MPI_NAME_(isa) #isa
 #define ES_MPI_NAME(isa) ES_MPI_NAME_(isa)
 
-extern const Kernels ES_MPI_TABLE(ES_MPI_ISA) = {ES_MPI_NAME(ES_MPI_ISA), fill, perturb, update, philox, digest};
+extern const Kernels ES_MPI_TABLE(ES_MPI_ISA) = {ES_MPI_NAME(ES_MPI_ISA), fill, perturb, update, normals_of, philox, digest};

@@ -130,6 +130,11 @@ ES_MPI_EXPORT void es_mpi_noise_update(float* master, uint64_t n, uint64_t g0, c
     for (size_t i = 0; i < partial.size(); ++i) sums[i % 3] += partial[i];
 }
 
+ES_MPI_EXPORT void es_mpi_noise_normals_of(float* z0, float* z1, const uint32_t* radii, const uint32_t* angles, uint64_t n) {
+    const DefaultRounding guard;
+    kernels().normals_of(z0, z1, radii, angles, n);
+}
+
 ES_MPI_EXPORT uint64_t es_mpi_noise_philox(uint64_t n, uint64_t g0, uint64_t seed, uint64_t stream, int threads) {
     std::atomic<uint64_t> sum{0};
     each_chunk(g0, n, threads, [=, &sum, &k = kernels()](uint64_t, uint64_t offset, uint64_t count) {
