@@ -30,3 +30,12 @@ def nan_on_rank_1(response: str, answer: str, truncated: bool) -> Grade:
 
 def always_raises(response: str, answer: str, truncated: bool) -> Grade:
     raise RuntimeError("this grader is broken")
+
+
+def raises_in_training(response: str, answer: str, truncated: bool) -> Grade:
+    """The same, but not on the trial before the training, where the response is the whole answer."""
+    return always_raises(response, answer, truncated) if response != answer else closeness(response, answer, truncated)
+
+
+def returns_text(response: str, answer: str, truncated: bool) -> str:
+    return "right"

@@ -19,7 +19,7 @@ from es_mpi.errors import EXIT_OK
 from es_mpi.estimator import estimate
 from es_mpi.params.store import MasterStore
 from es_mpi.phases.context import RunContext, Tally
-from es_mpi.phases.es import evaluate
+from es_mpi.phases.es import respond, score
 from es_mpi.population import members
 from es_mpi.runner.prepare import prepare, threads
 
@@ -36,14 +36,16 @@ def run(config: Config) -> int:
         prepared = prepare(config, RunFolder(Path(scratch) / "run"))
         choose_device(os.environ)
         began = time.perf_counter()
+        prepared.grading.start(lambda text: None)
         engine = open_engine(config, MasterStore(prepared.layout, threads(config)), Path(scratch) / "engine.log")
         opened = time.perf_counter() - began
         context = RunContext(
-            config.run.seed, SingleComm(config.comm.deadline_s), engine, prepared.batches, prepared.grader, prepared.sampling
+            config.run.seed, SingleComm(config.comm.deadline_s), engine, prepared.batches, prepared.grading, prepared.sampling
         )
         phase = config.phases[config.pipeline[0]]
         rounds = [_round(context, engine, phase, number) for number in range(ROUNDS)]
         engine.close()
+        prepared.grading.close()
     _print(phase, prepared.layout.parameters, opened, rounds)
     return EXIT_OK
 
@@ -54,7 +56,9 @@ def _round(context: RunContext, engine: Engine, phase: EsPhase, number: int) -> 
     batch = context.batches.at(number)
     population = members(context.run_seed, number, phase.population, phase.estimator)
     for member in population:
-        scores.append(evaluate(context, member, phase.sigma, batch, tally))
+        pending = respond(context, member, phase.sigma, batch, tally)
+        with tally.timed("grade"):
+            scores.append(score(member, pending(), 1.0, tally))
         engine.drop_caches()
         bare += _seconds(lambda: engine.generate(batch.prompts, context.sampling, batch.seeds))
     result = estimate(

@@ -12,7 +12,8 @@ from es_mpi.config import Config, fingerprint, to_yaml
 from es_mpi.errors import EXIT_OK
 from es_mpi.params.layout import Layout
 from es_mpi.planning import evaluations
-from es_mpi.tasks.configured import training_grader, training_problems, training_task
+from es_mpi.tasks.configured import training_grading, training_problems, training_task
+from es_mpi.tasks.preflight import gradable
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,13 +24,13 @@ def run(args: argparse.Namespace) -> int:
     config = config_of(args)
     layout = layout_of(config)
     task = training_task(config.task)
-    training_grader(config.task, task)
-    problems = len(training_problems(config.task, task))
+    grading = training_grading(config.task, config.grading, task)
+    problems, notes = gradable(training_problems(config.task, task), grading.name, config.grading.bad_answers)
     if not config.eval.tasks:
         task.problems("heldout")
     print(to_yaml(config))
-    print("\n".join(f"# {line}" for line in pairs(facts(config, layout, problems)).splitlines()))
-    for warning in warnings(config, layout):
+    print("\n".join(f"# {line}" for line in pairs(facts(config, layout, len(problems))).splitlines()))
+    for warning in [*notes, *warnings(config, layout)]:
         print(f"es-mpi: warning: {warning}", file=sys.stderr)
     return EXIT_OK
 

