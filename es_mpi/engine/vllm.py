@@ -90,6 +90,7 @@ class VllmEngine:
         if self._llm is not None:
             self._llm.llm_engine.engine_core.shutdown()
             self._llm = self._weights = None
+            self.store.follow(None)
 
     def _environment(self) -> None:
         """What vLLM reads from the environment; set before its first import in this process."""

@@ -49,15 +49,15 @@ class MasterStore:
         """theta on the host. Read-only once a holder has it."""
         if self._holder is None:
             return self._host
-        if self._behind:
-            self._holder.read(self._host)
-            self._behind = False
+        self._catch_up()
         theta = self._host.view()
         theta.flags.writeable = False
         return theta
 
-    def follow(self, holder: Holder) -> None:
-        """theta, as it is now, lives with `holder` from here on; what is asked of this store is asked of it."""
+    def follow(self, holder: Holder | None) -> None:
+        """theta, as it is now, lives with `holder` from here on, and what is asked of this store is asked of it. None brings
+        it back."""
+        self._catch_up()
         self._holder = holder
 
     def write(self, name: str, out: NDArray[np.generic], member: Member | None, sigma: float) -> None:
@@ -86,6 +86,11 @@ class MasterStore:
         """16 hex digits that change with any bit of the master, whatever the number of threads."""
         holder = self._holder
         return f"{holder.digest() if holder else native.digest(self._host, threads=self.threads):016x}"
+
+    def _catch_up(self) -> None:
+        if self._behind and self._holder is not None:
+            self._holder.read(self._host)
+            self._behind = False
 
     def _update_here(
         self, ranges: Sequence[tuple[int, int]], seeds: SeedArray, coefficients: Float32Array

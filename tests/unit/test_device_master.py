@@ -50,6 +50,18 @@ def test_theta_elsewhere_cannot_be_changed_here(tmp_path, kernels) -> None:
     assert store.update([]).norm == 0 and store.digest() == store_of(tmp_path).digest()
 
 
+def test_theta_comes_back_with_its_updates(tmp_path, kernels) -> None:
+    here, there = store_of(tmp_path), store_of(tmp_path)
+    open_device_master(there, CPU, "device", 0)
+    for store in (here, there):
+        store.update(TERMS)
+    there.follow(None)
+    for store in (here, there):
+        store.update(TERMS)
+        store.master[0] += 1
+    assert here.master.tobytes() == there.master.tobytes() and here.digest() == there.digest()
+
+
 def test_wrong_kernels_are_not_used(tmp_path, kernels, driver: ctypes.CDLL) -> None:
     driver.host_driver_falsify(1)
     try:
