@@ -35,7 +35,7 @@ COMMANDS = {
     "plan": (f"CONFIG --ranks R [--gpu NAME] {OVERRIDES}", "memory, bytes, rough seconds; what binds"),
     "show": ("RUN_DIR", "progress, last failures, how to resume"),
     "model": ("NAME --out DIR", "make a model that comes with a package"),
-    "bench": (f"step CONFIG {OVERRIDES}", "an update's time over its bare generation"),
+    "bench": (f"step CONFIG {OVERRIDES} | noise [--params N]", "speed as ratios: a whole update; the noise library"),
     "doctor": ("", "versions, launcher, cores, devices, noise self-test"),
 }
 

@@ -47,6 +47,10 @@ class EngineConfig:
     kv_cache_gib: Annotated[
         float | None, neutral("Size of the KV cache; null means what is free on a GPU, 1 on a CPU.", "GiB", above=0)
     ] = None
+    master: Annotated[
+        Literal["auto", "host", "device"],
+        neutral("Where the fp32 weights live; auto means on a GPU when they take at most half of what the engine may fill."),
+    ] = "auto"
     enforce_eager: Annotated[
         bool | None, Key("No compilation, which rounds differently; null means yes on a CPU, no on a GPU.")
     ] = None

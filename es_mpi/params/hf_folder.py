@@ -68,9 +68,11 @@ def save_tensors(layout: Layout, values: Values, out: Path) -> None:
         if file.is_file() and file.suffix not in SKIPPED and not file.name.endswith(".index.json"):
             shutil.copyfile(file, out / file.name)
     shards = _shards(layout)
-    names = ["model.safetensors"] if len(shards) == 1 else [
-        f"model-{i + 1:05d}-of-{len(shards):05d}.safetensors" for i in range(len(shards))
-    ]
+    names = (
+        ["model.safetensors"]
+        if len(shards) == 1
+        else [f"model-{i + 1:05d}-of-{len(shards):05d}.safetensors" for i in range(len(shards))]
+    )
     for name, shard in zip(names, shards, strict=True):
         _write_shard(shard, values, out / name)
     if len(shards) > 1:
