@@ -28,7 +28,7 @@ Tokens = list[list[int]]
 REPEAT, RESAMPLE = "repeat", "resample"  # the centre with equal decoding seeds, and with others
 VALID = (Verdict.RIGHT, Verdict.WRONG)
 MOST_INVALID = 0.1  # more invalid responses than the centre has
-LEAST_REWARD = 0.5  # of the centre's reward
+LEAST_REWARD, SMALL_COST = 0.5, 0.9  # of the centre's reward
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,28 +136,38 @@ def _level(sigma: float, trials: Sequence[Trial]) -> Facts:
 
 
 def recommend(center: Facts, levels: Sequence[Facts]) -> Facts:
-    """The sigma at which a member's reward says most about the member, of those that leave the model working; and why."""
-    working = [
-        level
-        for level in levels
-        if level["invalid"] <= center["invalid"] + MOST_INVALID and level["mean"] >= LEAST_REWARD * center["mean"]
-    ]
-    seen = [level for level in working if level["fidelity"] > 0]
+    """A sigma of `levels` (in their order), or None, and why.
+
+    Where members differ beyond doubt, the one at which a member's reward says most about the member; else the largest that
+    costs little, since the members' differences grow with sigma faster than flipped answers do.
+    """
+    working = [x for x in levels if x["invalid"] <= center["invalid"] + MOST_INVALID]
+    working = [x for x in working if x["mean"] >= LEAST_REWARD * center["mean"]]
     if not working:
-        return {"sigma": None, "reason": "every sigma of the grid breaks the model: try smaller ones (--sigmas)"}
-    if not seen:
+        return {"sigma": None, "reason": "every sigma breaks the model: try smaller ones (--sigmas)"}
+    if all(x["identical"] == 1.0 for x in working):
         return {
             "sigma": None,
-            "reason": "members do not differ beyond the noise of the prompts at any sigma that leaves the model working: "
-            "raise task.batch_size, try more --members or other --sigmas",
+            "reason": "no response changes at any sigma that leaves the model working: try larger ones (--sigmas)",
         }
-    best = max(seen, key=lambda level: level["fidelity"])
-    reasons = [
-        f"of the sigmas that keep at least {LEAST_REWARD:.0%} of the centre's reward, here a member's reward says most about the "
-        f"member: a correlation of {best['fidelity']:.2f} with its true one"
-    ]
-    if not best["significant"]:
-        reasons.append("but equal members could show as much: more --members or a larger task.batch_size make it certain")
-    if len(levels) > 1 and best["sigma"] in (levels[0]["sigma"], levels[-1]["sigma"]):
-        reasons.append("it is an end of the grid: the best may lie beyond (--sigmas)")
-    return {"sigma": best["sigma"], "reason": "; ".join(reasons)}
+    seen = [x for x in working if x["significant"]]
+    cheap = [x for x in working if x["mean"] >= SMALL_COST * center["mean"] and x["identical"] < 1.0]
+    if seen:
+        best = max(seen, key=lambda x: x["fidelity"])
+        reason = (
+            f"members differ most clearly here: their rewards have a correlation of {best['fidelity']:.2f} with their true ones"
+        )
+    elif cheap:
+        best = cheap[-1]
+        reason = (
+            f"the largest that keeps {SMALL_COST:.0%} of the centre's reward; at no sigma do members differ beyond the noise of "
+            "the prompts, which more --members or a larger task.batch_size would settle"
+        )
+    else:
+        return {
+            "sigma": None,
+            "reason": "members differ no more than prompts make equal ones: raise task.batch_size or --members",
+        }
+    if len(levels) > 1 and best is levels[-1]:
+        reason += "; it is the largest of the grid: the best may lie beyond (--sigmas)"
+    return {"sigma": best["sigma"], "reason": reason}

@@ -63,19 +63,33 @@ def test_one_prompt_tells_no_noise():
 CENTER = {"mean": 0.5, "invalid": 0.1}
 
 
-def level(sigma, fidelity, *, mean=0.5, invalid=0.1, significant=True):
-    return {"sigma": sigma, "fidelity": fidelity, "mean": mean, "invalid": invalid, "significant": significant}
+def level(sigma, fidelity, *, mean=0.5, invalid=0.1, significant=True, identical=0.5):
+    return {
+        "sigma": sigma,
+        "fidelity": fidelity,
+        "mean": mean,
+        "invalid": invalid,
+        "significant": significant,
+        "identical": identical,
+    }
+
+
+def unclear(sigma, *, mean=0.5, identical=0.5):
+    return level(sigma, 0.4, mean=mean, significant=False, identical=identical)
 
 
 @pytest.mark.parametrize(
     ("levels", "sigma", "words"),
     [
         ([level(1, 0.2), level(2, 0.6), level(3, 0.5)], 2, "correlation of 0.60"),
-        ([level(1, 0.2), level(2, 0.5), level(3, 0.6)], 3, "end of the grid"),
-        ([level(1, 0.2), level(2, 0.5), level(3, 0.9, mean=0.2)], 2, "at least 50%"),
+        ([level(1, 0.2), level(2, 0.5), level(3, 0.6)], 3, "largest of the grid"),
+        ([level(1, 0.2), level(2, 0.5), level(3, 0.9, mean=0.2)], 2, "correlation of 0.50"),
         ([level(1, 0.2), level(2, 0.5), level(3, 0.9, invalid=0.3)], 2, "correlation of 0.50"),
-        ([level(1, 0.2), level(2, 0.5, significant=False), level(3, 0.1)], 2, "equal members could show as much"),
-        ([level(1, 0.0), level(2, 0.0)], None, "raise task.batch_size"),
+        ([level(1, 0.2), unclear(2), unclear(3)], 1, "correlation of 0.20"),
+        ([unclear(1), unclear(2, mean=0.46), unclear(3, mean=0.4)], 2, "keeps 90% of the centre's reward; at no sigma"),
+        ([unclear(1, mean=0.4), unclear(2, mean=0.3)], None, "raise task.batch_size"),
+        ([unclear(1, identical=1.0), unclear(2, identical=1.0)], None, "try larger"),
+        ([unclear(1, identical=1.0), unclear(2, mean=0.4)], None, "raise task.batch_size"),
         ([level(1, 0.5, mean=0.0)], None, "try smaller"),
     ],
 )
