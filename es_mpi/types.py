@@ -70,7 +70,7 @@ class Verdict(StrEnum):
     UNPARSED = "unparsed"
     TRUNCATED = "truncated"
     TIMEOUT = "timeout"
-    FAILED = "failed"  # the grader itself failed: no reward, and the member that gave the response is dropped
+    ERROR = "error"  # the grader itself failed: no reward, and the response does not count
 
 
 @dataclass(frozen=True, slots=True)

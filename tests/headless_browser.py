@@ -40,12 +40,21 @@ class Page:
         self._requests = (folder / "requests").open("wb", buffering=0)
         self._replies = (folder / "replies").open("rb")
         self._session: dict[str, str] = {}
-        target = self._call("Target.createTarget", url=url)["targetId"]
+        self._complaints: list[str] = []
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
         self._session = {"sessionId": self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]}
+        for domain in ("Runtime", "Log", "Page"):
+            self._call(f"{domain}.enable")
+        self._call("Page.navigate", url=url)
 
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript `expression` in the page now."""
         return self._call("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
+
+    def complaints(self) -> list[str]:
+        """Errors and warnings so far: of scripts, and what the browser put on the console."""
+        self.evaluate("0")  # events that were on their way are in by now
+        return self._complaints
 
     def __enter__(self) -> Self:
         return self
@@ -60,8 +69,17 @@ class Page:
         request = {"id": 1, "method": method, "params": params, **self._session}
         self._requests.write(json.dumps(request).encode() + b"\0")
         while "id" not in (reply := json.loads(self._read())):
-            pass  # an event, not an answer
+            self._note(reply)
         return reply["result"]
+
+    def _note(self, event: dict[str, Any]) -> None:
+        params = event.get("params", {})
+        if event["method"] == "Runtime.exceptionThrown":
+            self._complaints.append(str(params["exceptionDetails"]))
+        elif event["method"] == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
+            self._complaints.append(str(params["args"]))
+        elif event["method"] == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+            self._complaints.append(str(params["entry"]["text"]))
 
     def _read(self) -> bytes:
         text = bytearray()

@@ -19,6 +19,7 @@ TOY: dict[str, Any] = {
     "sampling": {"max_tokens": 1},
     "phases": {"warm": {"kind": "es", "updates": 6, "population": 7, "sigma": 0.3, "alpha": 0.3}},
     "eval": {"problems": 20, "samples": 2, "k": [1, 2]},
+    "grading": {"workers": 1},
     "monitor": {"console": "plain"},
 }
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from es_mpi.checkpoint.files import replacing
 from es_mpi.errors import UsageError
 
 Record = dict[str, Any]
@@ -53,3 +56,24 @@ def _decode(line: bytes) -> Record | None:
     except ValueError:
         return None
     return record if isinstance(record, dict) else None
+
+
+def write_zipped(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
+    """Write `path`, a gzip file of one row a line, all at once; equal rows give equal bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as zipped:
+        for row in rows:
+            zipped.write(encode(row))
+
+
+def read_zipped(path: Path) -> list[Record]:
+    """All rows of such a file. Raises UsageError for a file that is missing, cut off or damaged."""
+    try:
+        with gzip.open(path, "rb") as zipped:
+            lines = zipped.read().splitlines(keepends=True)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UsageError(f"cannot read {path} ({error})", expected="a gzip file that es-mpi wrote") from error
+    rows = [_decode(line) for line in lines]
+    if None in rows:
+        raise UsageError(f"line {rows.index(None) + 1} of {path} is damaged", expected="one JSON object a line")
+    return [row for row in rows if row is not None]

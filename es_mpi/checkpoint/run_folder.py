@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import gzip
 import json
 import shutil
 from collections.abc import Iterable, Mapping
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from es_mpi.checkpoint.files import replacing
-from es_mpi.checkpoint.jsonl import encode
+from es_mpi.checkpoint.jsonl import write_zipped
 from es_mpi.errors import UsageError
 
 
@@ -121,8 +120,5 @@ class RunFolder:
     def write_samples(self, task: str, step: int, rows: Iterable[Mapping[str, object]]) -> Path:
         """Write `eval/<task>/step_NNNNNN.jsonl.gz`, one row a response; equal rows give equal bytes."""
         path = self.eval / task / f"step_{step:06d}.jsonl.gz"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as zipped:
-            for row in rows:
-                zipped.write(encode(row))
+        write_zipped(path, rows)
         return path

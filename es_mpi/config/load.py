@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,18 @@ from es_mpi.errors import UsageError
 
 RESOLVED_NAME = "config.yaml"
 
+Override = str | Mapping[str, Any]
 
-def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
-    """The config in the YAML file `path`, with `key=value` overrides laid over it in order.
+
+def load_config(path: str | Path | Mapping[str, Any], overrides: Sequence[Override] = ()) -> Config:
+    """The config in the YAML file `path`, or in a mapping like such a file, with overrides laid over it in order.
+
+    An override is text, `key=value`, or a mapping of sections.
 
     Interpolations (`${a.b}`, `${oc.env:NAME}`) are resolved after the overrides. Raises UsageError that lists every problem.
     """
-    tree = _read(Path(path))
+    source = "the command" if isinstance(path, Mapping) else str(path)
+    tree = OmegaConf.create(_escaped(dict(path))) if isinstance(path, Mapping) else _read(Path(path))
     for override in overrides:
         tree = _lay_over(tree, override)
     try:
@@ -33,10 +38,10 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     except OmegaConfBaseException as error:
         reason = str(error).splitlines()[0]
         raise UsageError(reason, key=str(getattr(error, "full_key", "") or "")) from error
-    return _checked(raw, str(path))
+    return _checked(raw, source)
 
 
-def load_resolved(run_dir: str | Path, overrides: Sequence[str] = ()) -> Config:
+def load_resolved(run_dir: str | Path, overrides: Sequence[Override] = ()) -> Config:
     """The config that a run folder was made with, overrides laid over it."""
     return load_config(Path(run_dir) / RESOLVED_NAME, overrides)
 
@@ -67,7 +72,11 @@ def _where(error: Exception) -> str:
     return f"line {error.problem_mark.line + 1}: {error.problem}"
 
 
-def _lay_over(tree: DictConfig, override: str) -> DictConfig:
+def _lay_over(tree: DictConfig, override: Override) -> DictConfig:
+    if isinstance(override, Mapping):
+        merged = OmegaConf.merge(tree, OmegaConf.create(_escaped(dict(override))))
+        assert isinstance(merged, DictConfig)
+        return merged
     key, equals, _ = override.partition("=")
     if not equals or not re.fullmatch(r"[^.\s]+(\.[^.\s]+)*", key):
         raise UsageError("not an override", value=override, expected="key=value, like phases.warm.sigma=2e-3")

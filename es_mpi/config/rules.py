@@ -14,14 +14,7 @@ def broken_rules(config: Config) -> Iterator[UsageError]:
     for name, phase in config.phases.items():
         yield from _es(phase, f"phases.{name}")
     yield from _lengths(config)
-    too_many = [k for k in config.eval.k if k > config.eval.samples > 0]
-    if too_many:
-        yield UsageError(
-            "Pass@K needs at least K samples",
-            value=too_many,
-            expected=f"at most eval.samples = {config.eval.samples}",
-            key="eval.k",
-        )
+    yield from _evaluation(config)
     if config.engine.tensor_parallel != 1:
         yield UsageError(
             "tensor parallelism is not in this version",
@@ -49,6 +42,11 @@ def _es(phase: EsPhase, path: str) -> Iterator[UsageError]:
         yield UsageError(
             "antithetic members come in pairs", value=phase.population, expected="an even number", key=population, remedy=remedy
         )
+    if phase.reward == "task" and not phase.generate:
+        remedy = f"true, or {path}.reward: random"
+        yield UsageError("the task's reward needs responses", value=False, key=f"{path}.generate", remedy=remedy)
+    if phase.reward == "random" and phase.center:
+        yield UsageError("theta has no rank among random rewards", value=True, key=f"{path}.center", remedy="false")
 
 
 def _lengths(config: Config) -> Iterator[UsageError]:
@@ -57,3 +55,18 @@ def _lengths(config: Config) -> Iterator[UsageError]:
         if tokens is not None and tokens >= limit:
             expected = f"less than model.max_model_len = {limit}"
             yield UsageError("leaves no room for a prompt", value=tokens, expected=expected, key=key)
+
+
+def _evaluation(config: Config) -> Iterator[UsageError]:
+    evaluation = config.eval
+    too_many = [k for k in evaluation.k if k > evaluation.samples > 0]
+    if too_many:
+        expected = f"at most eval.samples = {evaluation.samples}"
+        yield UsageError("Pass@K needs at least K samples", value=too_many, expected=expected, key="eval.k")
+    tasks = evaluation.tasks or (config.task.name,)
+    for key, by_task in (("eval.data", evaluation.data), ("eval.rewards", evaluation.rewards)):
+        for task, value in by_task.items():
+            if task not in tasks:
+                yield UsageError("not a task of the evaluation", value=task, key=key, remedy=did_you_mean(task, tasks))
+            elif not isinstance(value, str):
+                yield UsageError("wrong value", value=value, expected="text", key=f"{key}.{task}")

@@ -47,6 +47,10 @@ class EngineConfig:
     kv_cache_gib: Annotated[
         float | None, neutral("Size of the KV cache; null means what is free on a GPU, 1 on a CPU.", "GiB", above=0)
     ] = None
+    master: Annotated[
+        Literal["auto", "host", "device"],
+        neutral("Where the fp32 weights live; auto means on a GPU when they take at most half of what the engine may fill."),
+    ] = "auto"
     enforce_eager: Annotated[
         bool | None, Key("No compilation, which rounds differently; null means yes on a CPU, no on a GPU.")
     ] = None
@@ -74,6 +78,29 @@ class TaskConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GradingConfig:
+    workers: Annotated[
+        int,
+        neutral("Killable processes of a rank for graders that can hang; 0 grades in the rank, without limits.", at_least=0),
+    ] = 2
+    cpu_s: Annotated[
+        float, Key("Longest grading of one response, in time of a CPU; then its verdict is `timeout`.", "seconds", above=0)
+    ] = 4.0
+    asleep_s: Annotated[
+        float, Key("The same where a reward waits for something else, such as a server.", "seconds", above=0)
+    ] = 60.0
+    memory_gib: Annotated[float, Key("Most memory to grade one response; then it is a `timeout`.", "GiB", above=0)] = 2.0
+    max_errors: Annotated[
+        float,
+        Key("Drop a member of which the grader failed on more than this share of its responses.", "share", at_least=0, at_most=1),
+    ] = 0.1
+    bad_answers: Annotated[
+        Literal["stop", "drop"],
+        Key("What happens to training problems whose reference answer the grader does not accept for itself."),
+    ] = "stop"
+
+
+@dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
     temperature: Annotated[float, Key("Temperature of training responses; 0 is greedy.", at_least=0)] = 0.0
     top_p: Annotated[float, Key("Nucleus of training responses.", above=0, at_most=1)] = 1.0
@@ -94,7 +121,22 @@ class EsPhase:
         Key("`antithetic` evaluates theta + sigma*eps and theta - sigma*eps; the population counts both."),
     ] = "one_point"
     shaping: Annotated[Literal["zscore", "centered_rank", "none"], Key("How rewards become coefficients.")] = "zscore"
+    reward: Annotated[
+        Literal["task", "random"],
+        Key("Reward of a member: the task's, or `random`, a seeded normal number instead, all else equal (the null control)."),
+    ] = "task"
+    generate: Annotated[
+        bool, neutral("Generate and grade responses; `false`, for a random reward only, saves nearly all the time of a null run.")
+    ] = True
+    center: Annotated[
+        bool, neutral("Also score theta itself on every batch, for `reward/center` and `es/center_rank`: one member more.")
+    ] = False
     min_valid: Annotated[float, Key("Stop below this share of members with a valid reward.", "share", above=0, at_most=1)] = 0.5
+
+    @property
+    def evaluations(self) -> int:
+        """How often one update generates responses to its batch."""
+        return self.population * self.generate + self.center
 
 
 PHASE_KINDS: Mapping[str, type[EsPhase]] = {"es": EsPhase}
@@ -103,6 +145,12 @@ PHASE_KINDS: Mapping[str, type[EsPhase]] = {"es": EsPhase}
 @dataclass(frozen=True, kw_only=True)
 class EvalConfig:
     tasks: Annotated[tuple[str, ...], Key("Tasks to evaluate on; none means the training task's held-out problems.")] = ()
+    data: Annotated[
+        Mapping[str, Any], Key("Held-out problems by task name: files or hub ids, as `task.heldout` is for the training task.")
+    ] = field(default_factory=dict)
+    rewards: Annotated[Mapping[str, Any], Key("Graders of tasks, by task name; else the task's own.")] = field(
+        default_factory=dict
+    )
     every: Annotated[int, Key("Evaluate after each so many updates; 0 means only before and after.", "updates", at_least=0)] = 0
     before: Annotated[bool, Key("Evaluate the base model.")] = True
     after: Annotated[bool, Key("Evaluate the trained model.")] = True
@@ -146,6 +194,7 @@ class Config:
     model: ModelConfig
     engine: EngineConfig = EngineConfig()
     task: TaskConfig
+    grading: GradingConfig = GradingConfig()
     sampling: SamplingConfig = SamplingConfig()
     pipeline: Annotated[tuple[str, ...], Key("Order of the phases; none means all, in file order.")] = ()
     phases: Annotated[Mapping[str, EsPhase], Key("The phases by name; names are free.", pattern=PHASE_NAME)]

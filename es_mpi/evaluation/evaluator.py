@@ -7,34 +7,32 @@ import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from es_mpi.comm.port import Comm
 from es_mpi.config.schema import EvalConfig
 from es_mpi.engine.port import Engine
-from es_mpi.evaluation.metrics import sample_metrics
-from es_mpi.evaluation.statistics import Interval, interval
-from es_mpi.grading.registry import Grader
+from es_mpi.evaluation.rows import GREEDY, Row, by_problem, intervals, problem_values
+from es_mpi.evaluation.statistics import Interval
+from es_mpi.grading.process import Item
+from es_mpi.grading.service import Grading, Pending
 from es_mpi.tasks.batches import sampling_seed
-from es_mpi.types import Completion, Problem, Prompt, Sampling, Verdict
-
-GREEDY = -1  # sample number of the greedy response
-INTERVAL_SEED = 0
-
-Row = dict[str, Any]
+from es_mpi.types import Completion, Grade, Problem, Prompt, Sampling
 
 
 @dataclass(frozen=True)
 class EvalSet:
-    """Held-out problems of one task, ready for the engine. `stop` are the task's stop strings."""
+    """Held-out problems of one task, ready for the engine. `stop` are the task's stop strings.
+
+    `choices` is the number of options of a multiple-choice task.
+    """
 
     task: str
+    version: int
     problems: Sequence[Problem]
     prompts: Sequence[Prompt]
     stop: tuple[str, ...]
-    grader: Grader
+    grading: Grading
+    choices: int | None = None
 
 
 @dataclass(frozen=True)
@@ -59,18 +57,24 @@ def evaluate(
 ) -> EvalResult | None:
     """Responses of theta itself to every problem, shared over the ranks; the result on rank 0, None elsewhere.
 
-    Decoding seeds depend on (run seed, problem, sample) alone: two evaluations of a run differ by their weights only.
+    Decoding seeds depend on (run seed, problem, sample) alone: two evaluations of a run differ by their weights only. Grading
+    goes on while the next sample is generated.
     """
     engine.load(None)
     mine = range(comm.rank, len(evalset.problems), comm.size)
-    rows = [row for sample in _samples(config) for row in _respond(engine, evalset, mine, sample, config, max_tokens, run_seed)]
+    answered = [(n, *_respond(engine, evalset, mine, n, config, max_tokens, run_seed)) for n in _samples(config)]
+    rows = [
+        _row(evalset.problems[i], sample, completion, grade)
+        for sample, completions, pending in answered
+        for i, completion, grade in zip(mine, completions, pending(), strict=True)
+    ]
     parts = comm.gather(f"evaluate {evalset.task}", zlib.compress(json.dumps(rows).encode(), 1))
     if parts is None:
         return None
-    merged = [row for part in parts for row in json.loads(zlib.decompress(part))]
+    merged: list[Row] = [row for part in parts for row in json.loads(zlib.decompress(part))]
     place = {problem.id: i for i, problem in enumerate(evalset.problems)}
     merged.sort(key=lambda row: (place[row["problem"]], row["sample"]))
-    return EvalResult(evalset.task, _metrics(merged, len(evalset.problems), config), merged)
+    return EvalResult(evalset.task, intervals(problem_values(by_problem(merged), config.k)), merged)
 
 
 def _samples(config: EvalConfig) -> list[int]:
@@ -79,39 +83,31 @@ def _samples(config: EvalConfig) -> list[int]:
 
 def _respond(
     engine: Engine, evalset: EvalSet, mine: range, sample: int, config: EvalConfig, max_tokens: int, run_seed: int
-) -> list[Row]:
-    temperature, top_p = (0.0, 1.0) if sample == GREEDY else (config.temperature, config.top_p)
-    sampling = Sampling(temperature, top_p, max_tokens, evalset.stop)
+) -> tuple[list[Completion], Pending]:
+    greedy = sample == GREEDY
+    temperature, top_p = (0.0, 1.0) if greedy else (config.temperature, config.top_p)
+    sampling = Sampling(temperature, top_p, max_tokens, evalset.stop, logprobs=not greedy)
     seeds = [sampling_seed(run_seed, "eval", i, max(sample, 0)) for i in mine]
     completions = engine.generate([evalset.prompts[i] for i in mine], sampling, seeds)
-    return [_row(evalset, evalset.problems[i], sample, completion) for i, completion in zip(mine, completions, strict=True)]
+    items = [Item(c.text, evalset.problems[i].answer, c.truncated) for i, c in zip(mine, completions, strict=True)]
+    return completions, evalset.grading.submit(items)
 
 
-def _row(evalset: EvalSet, problem: Problem, sample: int, completion: Completion) -> Row:
-    grade = evalset.grader(completion.text, problem.answer, completion.truncated)
-    return {
+def _row(problem: Problem, sample: int, completion: Completion, grade: Grade) -> Row:
+    row = {
         "problem": problem.id,
         "sample": sample,
+        "question": problem.question,
+        "answer": problem.answer,
         "response": completion.text,
-        "extracted": grade.extracted,
-        "verdict": str(grade.verdict),
-        "reward": grade.reward if math.isfinite(grade.reward) else None,
-        "tokens": len(completion.token_ids),
+        **graded(grade),
         "truncated": completion.truncated,
+        "token_ids": completion.token_ids,
     }
+    return row if sample == GREEDY else {**row, "logprob": math.fsum(completion.logprobs)}
 
 
-def _metrics(rows: Sequence[Row], problems: int, config: EvalConfig) -> dict[str, Interval]:
-    found: dict[str, Interval] = {}
-    greedy = [float(row["verdict"] == Verdict.RIGHT) for row in rows if row["sample"] == GREEDY]
-    if greedy:
-        found["greedy"] = interval(greedy, INTERVAL_SEED)
-    sampled = [row for row in rows if row["sample"] != GREEDY]
-    if sampled:
-        right = np.array([row["verdict"] == Verdict.RIGHT for row in sampled]).reshape(problems, config.samples)
-        extracted = [row["extracted"] for row in sampled]
-        answers = [extracted[i * config.samples : (i + 1) * config.samples] for i in range(problems)]
-        for name, values in sample_metrics(right, answers, config.k).items():
-            if values is not None:
-                found[name] = interval(values, INTERVAL_SEED)
-    return found
+def graded(grade: Grade) -> Row:
+    """What a row says of its grade."""
+    reward = grade.reward if math.isfinite(grade.reward) else None
+    return {"extracted": grade.extracted, "verdict": str(grade.verdict), "reward": reward}

@@ -27,6 +27,11 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     return (comb(n, k) - comb(n - c, k)) / comb(n, k)
 
 
+def guess_pass_at_k(choices: int, k: int) -> float:
+    """Pass@K of random guessing among `choices` options, 1 - (1 - 1/choices)^k: what Pass@K on multiple choice must beat."""
+    return float(1 - (1 - 1 / choices) ** k)
+
+
 def majority(answers: Sequence[str | None]) -> int | None:
     """Index of the earliest sample that gives the most frequent answer; None if all are blank.
 

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from es_mpi.monitoring.tags import EVAL, REWARD_MAX, REWARD_MEAN, REWARD_STD
+from es_mpi.monitoring.tags import EVAL, REWARD_MAX, REWARD_MEAN, REWARD_STD, SCORES, UNITS
 
 Mode = Literal["auto", "rich", "plain", "off"]
 
@@ -24,7 +24,7 @@ _PLAIN_WIDTH = 120
 
 
 class Interval(NamedTuple):
-    """A share between 0 and 1 with its 95 % interval."""
+    """A metric's value with its 95 % interval."""
 
     value: float
     low: float
@@ -97,8 +97,10 @@ class Console:
             table.add_column(name, justify="left" if name in ("task", "metric") else "right")
         for row in rows:
             apart = row.before.high < row.after.low or row.after.high < row.before.low
-            change = f"{100 * (row.after.value - row.before.value):+.1f}{' *' if apart else '  '}"
-            table.add_row(escape(row.task), row.metric, _percent(row.before), _percent(row.after), change)
+            change = row.after.value - row.before.value
+            text = f"{change:+.3g}" if row.metric in UNITS else f"{100 * change:+.1f}"
+            shown = (_value(row.metric, row.before), _value(row.metric, row.after), f"{text}{' *' if apart else '  '}")
+            table.add_row(escape(row.task), row.metric, *shown)
         if self._mode != "off":
             self._out.print(table)
 
@@ -136,20 +138,24 @@ def _reward(values: Mapping[str, float]) -> str:
 
 
 def _evaluations(values: Mapping[str, float]) -> dict[str, str]:
-    """One text a task: each metric in percent, with its interval where that is known."""
+    """One text a task: each score in percent, with its interval where that is known."""
     texts: dict[str, str] = {}
     for tag, value in values.items():
         match = EVAL.fullmatch(tag)
-        if match and not match["bound"]:
+        if match and not match["bound"] and SCORES.fullmatch(match["metric"]):
             low, high = (values.get(tag + bound, math.nan) for bound in ("_low", "_high"))
-            part = f"{match['metric']} {_percent(Interval(value, low, high))}"
+            part = f"{match['metric']} {_value(match['metric'], Interval(value, low, high))}"
             texts[match["task"]] = "  ".join(filter(None, (texts.get(match["task"]), part)))
     return texts
 
 
-def _percent(share: Interval) -> str:
-    ends = "" if math.isnan(share.low) else f" [{100 * share.low:.1f}, {100 * share.high:.1f}]"
-    return f"{100 * share.value:.1f} %{ends}"
+def _value(metric: str, found: Interval) -> str:
+    """A share in percent, another metric in its unit, with its interval where that is known."""
+    if metric in UNITS:
+        ends = "" if math.isnan(found.low) else f" [{found.low:.3g}, {found.high:.3g}]"
+        return f"{found.value:.3g} {UNITS[metric]}{ends}"
+    ends = "" if math.isnan(found.low) else f" [{100 * found.low:.1f}, {100 * found.high:.1f}]"
+    return f"{100 * found.value:.1f} %{ends}"
 
 
 def _duration(seconds: float) -> str:

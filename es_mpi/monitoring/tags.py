@@ -19,8 +19,12 @@ TAGS = (
     Tag("reward/std", "reward", "standard deviation over the same"),
     Tag("reward/min", "reward", "lowest of the same"),
     Tag("reward/max", "reward", "highest of the same"),
+    Tag("reward/center", "reward", "mean reward of theta itself on the batch, with `center` on"),
     Tag("es/update_norm", "weight", "L2 norm of the update theta' - theta in fp32"),
     Tag("es/step_cosine", "-1 to 1", "cosine between that update and the step the engine's bf16 copy makes"),
+    Tag("es/update_cosine", "-1 to 1", "cosine of the update with the one before, on a slice: 0 within .003 or seeds repeat"),
+    Tag("es/distinct_rewards", "1 to N", "effective number of different rewards: exp of the entropy of their frequencies"),
+    Tag("es/center_rank", "0 to 1", "share of the members with a reward below theta's own, ties half, with `center` on"),
     Tag("es/valid_members", "members", "members whose evaluation succeeded; the update divides by their number"),
     Tag("es/zero_std", "0 or 1", "1 when all rewards were equal, so that nothing was learnt and theta stayed"),
     Tag("gen/tokens", "tokens", "tokens generated in the update, all ranks"),
@@ -31,7 +35,7 @@ TAGS = (
     Tag("grade/unparsed", "0 to 1", "share of the responses in which no answer was found"),
     Tag("grade/truncated", "0 to 1", "share of the responses that were cut before their answer was whole"),
     Tag("grade/timeout", "0 to 1", "share of the responses whose grading ran out of time"),
-    Tag("grade/failed", "0 to 1", "share of the responses whose grader failed: their members count as not valid"),
+    Tag("grade/error", "0 to 1", "share of the responses whose grader failed; they do not count"),
     Tag("time/load", "seconds", "writing members' weights into the engine, mean over ranks"),
     Tag("time/generate", "seconds", "generating, mean over ranks"),
     Tag("time/grade", "seconds", "grading, mean over ranks"),
@@ -46,10 +50,20 @@ TAGS = (
     Tag("eval/<task>/greedy", "0 to 1", "share of the problems that the greedy response solves"),
     Tag("eval/<task>/pass@<k>", "0 to 1", "chance that one of k sampled responses is right, mean over the problems"),
     Tag("eval/<task>/maj@<k>", "0 to 1", "share of the problems that a majority vote of k sampled responses solves"),
+    Tag("eval/<task>/length", "tokens", "mean length of the sampled responses (of the greedy ones if none was sampled)"),
+    Tag("eval/<task>/truncated", "0 to 1", "share of the same that were cut at the longest length"),
+    Tag("eval/<task>/entropy", "nats", "mean of -ln p over the tokens of sampled responses, p as they were drawn"),
+    Tag("eval/<task>/distinct4", "0 to 1", "different 4-grams of tokens over all, pooled over the samples of a problem"),
+    Tag("eval/<task>/distinct4_512", "0 to 1", "the same of the first 512 tokens of each response"),
 )
 
 REWARD_MEAN, REWARD_STD, REWARD_MAX = "reward/mean", "reward/std", "reward/max"
-EVAL = re.compile(r"eval/(?P<task>.+)/(?P<metric>greedy|pass@\d+|maj@\d+)(?P<bound>_low|_high)?")
+EVAL = re.compile(
+    r"eval/(?P<task>.+)/(?P<metric>greedy|pass@\d+|maj@\d+|length|truncated|entropy|distinct4|distinct4_512)(?P<bound>_low|_high)?"
+)
+
+UNITS = {"length": "tokens", "entropy": "nats"}  # of the metrics in EVAL; all others are shares
+SCORES = re.compile(r"greedy|pass@\d+|maj@\d+")
 
 _PLAIN = frozenset(tag.name for tag in TAGS if "<" not in tag.name)
 

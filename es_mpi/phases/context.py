@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +12,8 @@ from typing import Any
 from es_mpi.comm.agree import pool_scores
 from es_mpi.comm.port import Comm
 from es_mpi.engine.port import Engine
-from es_mpi.grading.registry import Grader
+from es_mpi.grading.service import Grading
+from es_mpi.params.turn import Turn
 from es_mpi.tasks.batches import Batches
 from es_mpi.types import MemberScore, Sampling, UpdateStats
 
@@ -45,6 +47,7 @@ class Progress:
     scores: dict[int, MemberScore] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
     stats: UpdateStats | None = None
+    turn: float = math.nan  # cosine with the update before
 
 
 class Ledger:
@@ -73,9 +76,10 @@ class RunContext:
     comm: Comm
     engine: Engine
     batches: Batches
-    grader: Grader
+    grading: Grading
     sampling: Sampling
     stopping: Callable[[], bool] = lambda: False  # whether this rank was told to stop
+    turn: Turn = field(default_factory=Turn)
     ledger: Ledger = field(default_factory=Ledger)
 
 

@@ -6,17 +6,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from es_mpi.comm.agree import agree_fields, already_yes, any_rank, merge_scores, sum_tallies
 from es_mpi.config.schema import EsPhase
 from es_mpi.errors import Divergence, EngineError
-from es_mpi.estimator import Estimate, estimate
-from es_mpi.phases.context import RunContext, StepReport, Stopped, Tally
-from es_mpi.population import members, share
+from es_mpi.estimator import Estimate, effective_count, estimate, rank_of
+from es_mpi.grading.process import Item
+from es_mpi.grading.service import Pending
+from es_mpi.phases.context import Progress, RunContext, StepReport, Stopped, Tally
+from es_mpi.population import members, random_reward, share
 from es_mpi.tasks.batches import Batch
-from es_mpi.types import Completion, Member, MemberScore, Problem, Status, UpdateStats, Verdict
+from es_mpi.types import Grade, Member, MemberScore, Status, Verdict
+
+CENTER = Member(index=-1, seed=0)  # evaluated at a sigma of 0: theta itself
 
 
 def es_step(run: RunContext, name: str, phase: EsPhase, step: int) -> StepReport:
@@ -31,10 +35,7 @@ def es_step(run: RunContext, name: str, phase: EsPhase, step: int) -> StepReport
     population = members(run.run_seed, step, phase.population, phase.estimator)
     missing = [member for member in population if member.index not in scores]  # all, unless ranks were lost
     mine = share(missing, run.comm.rank, run.comm.size)
-    for member in mine:
-        if run.stopping() or already_yes(run.comm):
-            break
-        scores[member.index] = evaluate(run, member, phase.sigma, batch, tally)
+    _score_share(run, phase, step, mine, batch, progress)
     unfinished = any(member.index not in scores for member in mine)
     with tally.timed("idle"):
         if any_rank(run.comm, f"members of update {step + 1}", unfinished):
@@ -50,41 +51,63 @@ def es_step(run: RunContext, name: str, phase: EsPhase, step: int) -> StepReport
     with tally.timed("update"):
         if progress.stats is None:
             progress.stats = run.engine.store.update(result.terms)
+            progress.turn = run.turn.cosine(result.terms, run.engine.store.layout.elements, run.engine.store.threads)
         digest = run.engine.store.digest()
     agree_fields(run.comm, f"master weights after update {step + 1}", {"digest": digest}, error=Divergence)
     tally.add("bytes", run.comm.bytes_sent - sent)
     totals = sum_tallies(run.comm, tally.values)
     return StepReport(
         record=_record(name, phase, step, batch, table, result, digest),
-        metrics=_metrics(table, result, progress.stats, totals, run.comm.size),
+        metrics=_metrics(table, result, progress, totals, run.comm.size),
     )
 
 
-def evaluate(run: RunContext, member: Member, sigma: float, batch: Batch, tally: Tally) -> MemberScore:
-    """The mean reward of one member over the batch. An answer that cannot be graded fails the member, never the run."""
+def _score_share(run: RunContext, phase: EsPhase, step: int, mine: Sequence[Member], batch: Batch, progress: Progress) -> None:
+    """Score this rank's members, or those before a stop; the last rank, which never has more than another, also the centre."""
+    tally, scores, last = progress.tally, progress.scores, run.comm.rank == run.comm.size - 1
+    wanted = [(member, phase.sigma) for member in mine if phase.generate]
+    if phase.center and last and CENTER.index not in scores:
+        wanted.append((CENTER, 0.0))
+    graded = []
+    for member, sigma in wanted:
+        if run.stopping() or already_yes(run.comm):
+            break
+        graded.append((member, respond(run, member, sigma, batch, tally)))
+    with tally.timed("grade"):  # what generating did not hide
+        for member, pending in graded:
+            scores[member.index] = score(member, pending(), run.grading.config.max_errors, tally)
+    tally.values.pop("center", None)
+    if last and CENTER.index in scores:  # one rank says it for all
+        tally.add("center", scores[CENTER.index].reward)
+    if phase.reward == "random":
+        for member in mine:
+            scores[member.index] = MemberScore(member.index, random_reward(run.run_seed, step, member.index))
+
+
+def respond(run: RunContext, member: Member, sigma: float, batch: Batch, tally: Tally) -> Pending:
+    """The responses of one member to the batch, handed to the graders, which work while the next member generates."""
     with tally.timed("load"):
         version = run.engine.load(member, sigma)
     with tally.timed("generate"):
         completions = run.engine.generate(batch.prompts, run.sampling, batch.seeds)
     if any(c.version != version for c in completions):
         raise EngineError(f"member {member.index}: responses of version {completions[0].version}, weights are {version}")
-    with tally.timed("grade"):
-        total = 0.0
-        for problem, completion in zip(batch.problems, completions, strict=True):
-            total += _reward(run, problem, completion, tally)
-    reward = total / len(batch.problems)
-    if math.isfinite(reward):
-        return MemberScore(member.index, reward)
-    return MemberScore(member.index, math.nan, Status.FAILED)
+    tally.add("responses", len(completions))
+    tally.add("tokens", sum(len(c.token_ids) for c in completions))
+    tally.add("truncated", sum(c.truncated for c in completions))
+    return run.grading.submit(
+        [Item(c.text, problem.answer, c.truncated) for problem, c in zip(batch.problems, completions, strict=True)]
+    )
 
 
-def _reward(run: RunContext, problem: Problem, completion: Completion, tally: Tally) -> float:
-    tally.add("responses")
-    tally.add("tokens", len(completion.token_ids))
-    tally.add("truncated", completion.truncated)
-    grade = run.grader(completion.text, problem.answer, completion.truncated)
-    tally.add(f"grade/{grade.verdict}")
-    return grade.reward
+def score(member: Member, grades: Sequence[Grade], max_errors: float, tally: Tally) -> MemberScore:
+    """The mean reward over the responses that could be graded; FAILED where the grader failed on too many, never a run's end."""
+    for grade in grades:
+        tally.add(f"grade/{grade.verdict}")
+    rewards = [grade.reward for grade in grades if grade.verdict is not Verdict.ERROR]
+    if not rewards or len(grades) - len(rewards) > max_errors * len(grades):
+        return MemberScore(member.index, math.nan, Status.FAILED)
+    return MemberScore(member.index, sum(rewards) / len(rewards))
 
 
 def _record(
@@ -104,22 +127,26 @@ def _record(
 
 
 def _metrics(
-    scores: list[MemberScore], result: Estimate, stats: UpdateStats, totals: Mapping[str, float], ranks: int
+    scores: list[MemberScore], result: Estimate, progress: Progress, totals: Mapping[str, float], ranks: int
 ) -> Mapping[str, float]:
     """The tags of one step. Times are means over ranks, in seconds."""
-    kept = [scores[i].reward for i in result.valid]
+    kept, stats = [scores[i].reward for i in result.valid], progress.stats
+    assert stats is not None  # the update is applied
     times = {name: seconds / ranks for name, seconds in totals.items() if name.startswith("time/")}
     responses, tokens = totals.get("responses", 0.0), totals.get("tokens", 0.0)
-    generating, whole = times.get("time/generate", math.nan), sum(times.values())
+    generating, whole = times.get("time/generate", 0.0), sum(times.values())
+    center = {"reward/center": totals["center"], "es/center_rank": rank_of(totals["center"], kept)} if "center" in totals else {}
     share_of = {f"grade/{verdict}": totals.get(f"grade/{verdict}", 0.0) / max(responses, 1.0) for verdict in Verdict}
     return {
         "reward/mean": result.mean, "reward/std": result.std, "reward/min": min(kept), "reward/max": max(kept),
-        "es/update_norm": stats.norm, "es/step_cosine": stats.cosine,
+        **center,
+        "es/update_norm": stats.norm, "es/step_cosine": stats.cosine, "es/update_cosine": progress.turn,
+        "es/distinct_rewards": effective_count(kept),
         "es/valid_members": len(kept), "es/zero_std": float(result.degenerate),
         "gen/tokens": tokens, "gen/mean_length": tokens / max(responses, 1.0),
         "gen/truncated": totals.get("truncated", 0.0) / max(responses, 1.0),
         **share_of, **times,
         "perf/tokens_per_s": tokens / whole,
-        "perf/overhead": whole / generating,
+        "perf/overhead": whole / generating if generating else math.nan,
         "perf/bytes_per_step": totals["bytes"] / ranks,
     }

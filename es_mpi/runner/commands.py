@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import gc
 import os
-import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TypeVar
 
 import es_mpi
+from es_mpi.checkpoint.files import new_folder
 from es_mpi.checkpoint.folder import checkpoints, clean, require_space
 from es_mpi.checkpoint.journal import read_journal
 from es_mpi.checkpoint.run_folder import RunFolder
-from es_mpi.comm import open_comm
-from es_mpi.comm.agree import agree_errors, agree_fields
-from es_mpi.comm.guard import run_guarded
+from es_mpi.comm.agree import agree_fields
 from es_mpi.comm.port import Comm
 from es_mpi.config.identity import diff_relevant
 from es_mpi.config.load import load_config, load_resolved, to_yaml
@@ -34,8 +31,7 @@ from es_mpi.runner.prepare import Prepared, facts, prepare, threads
 from es_mpi.runner.restore import Record, replay_terms, restore, upto
 from es_mpi.runner.scribe import Scribe
 from es_mpi.runner.session import Session
-
-T = TypeVar("T")
+from es_mpi.runner.start import guarded_run, note_to, stage
 
 
 def train(config_path: str, overrides: Sequence[str] = ()) -> int:
@@ -48,13 +44,13 @@ def train(config_path: str, overrides: Sequence[str] = ()) -> int:
             folder.refuse_existing()
             return prepare(config, folder)
 
-        prepared = _stage(comm, check)
+        prepared = stage(comm, check)
         agree_fields(comm, "the start of the run", facts(prepared))
-        _stage(comm, lambda: prepared.folder.create(to_yaml(prepared.config)) if comm.rank == 0 else None)
+        stage(comm, lambda: prepared.folder.create(to_yaml(prepared.config)) if comm.rank == 0 else None)
         with _locked(comm, prepared.folder):
             return _attempt(comm, prepared, [])
 
-    return _guarded(work)
+    return guarded_run(work)
 
 
 def resume(run_dir: str, overrides: Sequence[str] = (), force: Sequence[str] = ()) -> int:
@@ -69,13 +65,13 @@ def resume(run_dir: str, overrides: Sequence[str] = (), force: Sequence[str] = (
             return prepare(config, folder), _records(folder)
 
         with _locked(comm, folder):
-            prepared, records = _stage(comm, check)
+            prepared, records = stage(comm, check)
             agree_fields(comm, "the resumed run", {**facts(prepared), "recorded steps": str(len(records))})
             if comm.rank == 0:
                 folder.write_config(to_yaml(prepared.config))  # later commands go by what this attempt was told
             return _attempt(comm, prepared, records)
 
-    return _guarded(work)
+    return guarded_run(work)
 
 
 def replay(run_dir: str, step: int, out: str) -> int:
@@ -84,31 +80,14 @@ def replay(run_dir: str, step: int, out: str) -> int:
     folder.require()
     config = load_resolved(run_dir)
     records = upto(read_journal(folder.journal), step)
-    if target.exists():
-        raise UsageError("the output folder exists", value=out, key="--out", remedy="name a folder that does not exist")
-    layout = read_layout(resolve(config.model.path), config.model.include, config.model.exclude)
-    require_space(target, folder_bytes(layout), key="--out")
-    store = MasterStore(layout, threads(config))
-    replay_terms(store, records)
-    partial = target.with_name(f".{target.name}.tmp-{os.getpid()}")
-    try:
-        partial.mkdir(parents=True)
+    with new_folder(target, key="--out") as partial:
+        layout = read_layout(resolve(config.model.path), config.model.include, config.model.exclude)
+        require_space(partial, folder_bytes(layout), key="--out")
+        store = MasterStore(layout, threads(config))
+        replay_terms(store, records)
         save_folder(layout, store.master, partial)
-        partial.rename(target)
-    except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise UsageError(f"the model cannot be written: {error.strerror}", value=out, key="--out") from error
     print(f"step {step} of {folder.path}: digest {store.digest()}, written to {target}")
     return EXIT_OK
-
-
-def _guarded(work: Callable[[Comm], int]) -> int:
-    gc.disable()  # until the engine is open: a start makes millions of objects that stay, and sifting them takes seconds
-    try:
-        comm = open_comm()
-        return run_guarded(comm, lambda: work(comm))
-    finally:
-        gc.enable()
 
 
 def _locked(comm: Comm, folder: RunFolder) -> AbstractContextManager[object]:
@@ -118,18 +97,7 @@ def _locked(comm: Comm, folder: RunFolder) -> AbstractContextManager[object]:
         folder.require()
         return folder.lock() if comm.rank == 0 else nullcontext()
 
-    return _stage(comm, lock)
-
-
-def _stage(comm: Comm, work: Callable[[], T]) -> T:
-    """One step of the start-up on all ranks: if any of them meets bad input, all stop with all messages at once."""
-    error: UsageError | None = None
-    try:
-        result = work()
-    except UsageError as caught:
-        error = caught
-    agree_errors(comm, error)
-    return result
+    return stage(comm, lock)
 
 
 def _attempt(comm: Comm, prepared: Prepared, records: Sequence[Record]) -> int:
@@ -140,7 +108,7 @@ def _attempt(comm: Comm, prepared: Prepared, records: Sequence[Record]) -> int:
     number = folder.open_attempt() if comm.rank == 0 else 0
     attempt = int(comm.broadcast("attempt number", str(number).encode() if comm.rank == 0 else None))
     log = folder.rank_log(attempt, comm.rank)
-    note = _note_to(log)
+    note = note_to(log)
     scribe = Scribe(folder, config.monitor, prepared.total)
     if comm.rank == 0:
         scribe.open_monitor(len(records), resumed=bool(records))
@@ -148,18 +116,23 @@ def _attempt(comm: Comm, prepared: Prepared, records: Sequence[Record]) -> int:
         clean(folder.path)
     choose_device(os.environ)
     began = time.perf_counter()
+    for grading in prepared.gradings:
+        grading.start(note, log)  # before the engine, behind whose start theirs hides
     store = MasterStore(prepared.layout, threads(config))
     for text in restore(store, folder, records):
         scribe.monitor.warn(text)
     engine = open_engine(config, store, log)
     gc.enable()
-    _announce(comm, scribe.monitor, prepared, len(records), time.perf_counter() - began, log, engine.notes)
-    session = Session(comm, prepared, engine, scribe, note, done=len(records), digest=store.digest())
+    notes = [*prepared.notes, *engine.notes]
+    _announce(comm, scribe.monitor, prepared, len(records), time.perf_counter() - began, log, notes)
+    session = Session(comm, prepared, engine, scribe, done=len(records), digest=store.digest())
     try:
         return session.run()
     finally:
         scribe.close()
         engine.close()
+        for grading in prepared.gradings:
+            grading.close()
 
 
 def _announce(
@@ -197,11 +170,3 @@ def _refuse_changes(old: Config, new: Config, force: Sequence[str]) -> None:
             expected="only keys that change speed, display or folders",
             remedy=f"start a new run, or insist: --force {' --force '.join(changed)}",
         )
-
-
-def _note_to(log: Path) -> Callable[[str], None]:
-    def note(text: str) -> None:
-        with log.open("a", encoding="utf-8") as file:
-            file.write(text + "\n")
-
-    return note

@@ -6,7 +6,7 @@ import hashlib
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import es_mpi
 from es_mpi.checkpoint.folder import require_space
@@ -15,14 +15,15 @@ from es_mpi.comm.launcher import detect
 from es_mpi.config.identity import flat
 from es_mpi.config.schema import Config
 from es_mpi.evaluation.evaluator import EvalSet
-from es_mpi.grading.registry import Grader, make_grader
+from es_mpi.grading.service import Grading
 from es_mpi.noise import native
 from es_mpi.params.hf_folder import folder_bytes
 from es_mpi.params.layout import Layout, read_layout
 from es_mpi.params.source import resolve
 from es_mpi.tasks.base import Task
 from es_mpi.tasks.batches import Batches
-from es_mpi.tasks.configured import training_grader, training_problems, training_task
+from es_mpi.tasks.configured import batchable, training_grading, training_problems, training_task
+from es_mpi.tasks.preflight import gradable
 from es_mpi.tasks.prompts import Tokenizer, encode_prompts, load_tokenizer
 from es_mpi.tasks.registry import make_task
 from es_mpi.types import Prompt, Sampling
@@ -38,9 +39,11 @@ class Prepared:
     folder: RunFolder
     layout: Layout
     batches: Batches
-    grader: Grader
+    grading: Grading
     sampling: Sampling
     evalsets: tuple[EvalSet, ...]
+    gradings: tuple[Grading, ...]
+    notes: tuple[str, ...]
 
     @property
     def total(self) -> int:
@@ -55,21 +58,26 @@ class Prepared:
 def prepare(config: Config, folder: RunFolder) -> Prepared:
     """Read and check the data, the model's headers, the tokenizer and every prompt. Raises UsageError."""
     task = training_task(config.task)
-    grader = training_grader(config.task, task)
-    problems = training_problems(config.task, task)
+    grading = training_grading(config.task, config.grading, task)
+    problems, notes = gradable(training_problems(config.task, task), grading.name, config.grading.bad_answers)
+    problems = batchable(problems, config.task, task)
+    gradings = {grading.name: grading}
     layout = read_layout(resolve(config.model.path), config.model.include, config.model.exclude)
-    tokenizer = _tokenizer(config, layout)  # last of the readers: it imports transformers, which takes seconds
+    tokenizer = tokenizer_of(config, layout)  # last of the readers: it imports transformers, which takes seconds
     prompts = encode_prompts(
         tokenizer, task, problems, max_model_len=config.model.max_model_len, max_tokens=config.sampling.max_tokens
     )
+    evalsets = evaluation_sets(config, task, tokenizer, gradings)  # adds their graders
     prepared = Prepared(
         config=config,
         folder=folder,
         layout=layout,
         batches=Batches(problems, prompts, config.task.batch_size, config.run.seed),
-        grader=grader,
+        grading=grading,
         sampling=Sampling(config.sampling.temperature, config.sampling.top_p, config.sampling.max_tokens, task.stop),
-        evalsets=tuple(_evalset(config, task, name, tokenizer) for name in config.eval.tasks or (task.name,)),
+        evalsets=evalsets,
+        gradings=tuple(gradings.values()),
+        notes=tuple(notes),
     )
     _check_space(prepared)
     return prepared
@@ -78,15 +86,22 @@ def prepare(config: Config, folder: RunFolder) -> Prepared:
 def facts(prepared: Prepared) -> Mapping[str, str]:
     """What must be equal on all ranks before the first step: names that a user can act on, and hashes of the rest."""
     return {
-        **flat(prepared.config),
-        "es_mpi version": es_mpi.__version__,
+        **evaluation_facts(prepared.config, prepared.layout, prepared.evalsets),
         "run folder": str(prepared.folder.path),
+        "training prompts": _hash(prepared.batches.prompts),
+    }
+
+
+def evaluation_facts(config: Config, layout: Layout, evalsets: Sequence[EvalSet]) -> Mapping[str, str]:
+    """The part of `facts` that an evaluation needs."""
+    return {
+        **flat(config),
+        "es_mpi version": es_mpi.__version__,
         "noise hash": native.noise_hash(),
         "machine": platform.machine(),
-        "model tensors": prepared.layout.fingerprint(),
-        "model file sizes": _sizes(prepared.layout),
-        "training prompts": _hash(prepared.batches.prompts),
-        "evaluation prompts": _hash([prompt for evalset in prepared.evalsets for prompt in evalset.prompts]),
+        "model tensors": layout.fingerprint(),
+        "model file sizes": _sizes(layout),
+        "evaluation prompts": _hash([prompt for evalset in evalsets for prompt in evalset.prompts]),
     }
 
 
@@ -108,7 +123,7 @@ def checkpoint_bytes(layout: Layout) -> int:
     return folder_bytes(layout) + MASTER_BYTES * layout.elements
 
 
-def _tokenizer(config: Config, layout: Layout) -> Tokenizer:
+def tokenizer_of(config: Config, layout: Layout) -> Tokenizer:
     if config.engine.kind == "toy":
         from es_mpi.engine.toy import ToyTokenizer
 
@@ -116,15 +131,26 @@ def _tokenizer(config: Config, layout: Layout) -> Tokenizer:
     return load_tokenizer(str(layout.folder))
 
 
-def _evalset(config: Config, training: Task, name: str, tokenizer: Tokenizer) -> EvalSet:
-    """Held-out problems of a task: the training task's own, or another built-in task with its default options."""
-    task = training if name in (training.name, config.task.name) else make_task(name)
+def evaluation_sets(config: Config, task: Task, tokenizer: Tokenizer, gradings: dict[str, Grading]) -> tuple[EvalSet, ...]:
+    """Held-out problems of the tasks to evaluate on, `task` the config's own. Adds their graders to `gradings`. UsageError."""
+    return tuple(_evalset(config, task, name, tokenizer, gradings) for name in config.eval.tasks or (config.task.name,))
+
+
+def _evalset(config: Config, training: Task, name: str, tokenizer: Tokenizer, gradings: dict[str, Grading]) -> EvalSet:
+    """The training task's own, or another with its default options; a file and a grader as `eval` names them."""
+    own = name in (training.name, config.task.name)
+    data = config.eval.data.get(name)
+    if own and data:
+        task = training_task(replace(config.task, heldout=data))
+    else:
+        task = training if own else make_task(name, heldout=data)
     problems = task.problems("heldout")[: config.task.heldout_size][: config.eval.problems]
     prompts = encode_prompts(
         tokenizer, task, problems, max_model_len=config.model.max_model_len, max_tokens=eval_tokens(config)
     )
-    reward = config.task.reward if task is training and config.task.reward else task.reward
-    return EvalSet(task.name, problems, prompts, task.stop, make_grader(reward))
+    reward = config.eval.rewards.get(name) or (config.task.reward if own else None) or task.reward
+    grading = gradings.setdefault(reward, Grading(reward, config.grading))
+    return EvalSet(task.name, task.version, problems, prompts, task.stop, grading, getattr(task, "choices", None))
 
 
 def eval_tokens(config: Config) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import NoReturn
 
@@ -20,7 +20,6 @@ from es_mpi.engine.port import Engine
 from es_mpi.errors import EXIT_OK, TryAgain
 from es_mpi.estimator import TooFewMembers
 from es_mpi.evaluation.evaluator import evaluate
-from es_mpi.grading.guarded import guarded
 from es_mpi.phases.context import Ledger, RunContext, StepReport, Stopped
 from es_mpi.phases.es import es_step
 from es_mpi.runner.prepare import Prepared, eval_tokens
@@ -39,7 +38,6 @@ class Session:
     prepared: Prepared
     engine: Engine
     scribe: Scribe
-    note: Callable[[str], None]
     done: int = 0
     digest: str = ""
     _began: float = field(default_factory=time.monotonic)
@@ -126,8 +124,9 @@ class Session:
 
     def _context(self) -> RunContext:
         p = self.prepared
-        grader = guarded(p.grader, self.note)
-        return RunContext(p.config.run.seed, self.comm, self.engine, p.batches, grader, p.sampling, lambda: self._stop)
+        return RunContext(
+            p.config.run.seed, self.comm, self.engine, p.batches, p.grading, p.sampling, stopping=lambda: self._stop
+        )
 
     def _step(self, context: RunContext, name: str, step: int) -> StepReport:
         phase = self.prepared.config.phases[name]
@@ -140,8 +139,7 @@ class Session:
         began = time.perf_counter()
         config = self.prepared.config
         values: dict[str, float] = {}
-        for found in self.prepared.evalsets:
-            evalset = replace(found, grader=guarded(found.grader, self.note))
+        for evalset in self.prepared.evalsets:
             result = evaluate(self.comm, self.engine, evalset, config.eval, eval_tokens(config), config.run.seed)
             if result is not None:
                 self.prepared.folder.write_samples(result.task, self.done, result.rows)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from es_mpi.config.schema import TaskConfig
+from es_mpi.config.schema import GradingConfig, TaskConfig
 from es_mpi.errors import UsageError
-from es_mpi.grading.registry import Grader, make_grader
+from es_mpi.grading.service import Grading
 from es_mpi.tasks.base import Task
 from es_mpi.tasks.registry import make_task
 from es_mpi.types import Problem
@@ -19,7 +19,11 @@ def training_task(settings: TaskConfig) -> Task:
 
 def training_problems(settings: TaskConfig, task: Task) -> list[Problem]:
     """The problems that updates draw from. Raises UsageError for data that is missing, broken or less than a batch."""
-    problems = task.problems("train")[: settings.train_size]
+    return batchable(task.problems("train")[: settings.train_size], settings, task)
+
+
+def batchable(problems: list[Problem], settings: TaskConfig, task: Task) -> list[Problem]:
+    """`problems`, if there are enough for a batch. Raises UsageError."""
     if settings.batch_size > len(problems):
         raise UsageError(
             "a batch is larger than the training data",
@@ -30,6 +34,6 @@ def training_problems(settings: TaskConfig, task: Task) -> list[Problem]:
     return problems
 
 
-def training_grader(settings: TaskConfig, task: Task) -> Grader:
-    """The config's reward, or the task's own. Raises UsageError for an unknown one."""
-    return make_grader(settings.reward or task.reward)
+def training_grading(settings: TaskConfig, grading: GradingConfig, task: Task) -> Grading:
+    """The config's reward, or the task's own, not yet started. Raises UsageError for an unknown one."""
+    return Grading(settings.reward or task.reward, grading)

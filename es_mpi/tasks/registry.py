@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from inspect import Parameter, signature
 
 from es_mpi.errors import UsageError, did_you_mean
 from es_mpi.grading.named import find
 from es_mpi.tasks.arithmetic import Arithmetic
 from es_mpi.tasks.base import Task
-from es_mpi.tasks.gsm8k import Gsm8k
+from es_mpi.tasks.countdown import Countdown
+from es_mpi.tasks.gym import ReasoningGym
 from es_mpi.tasks.largest import Largest
+from es_mpi.tasks.questions import KINDS, Questions
 
-TASKS: Mapping[str, Callable[..., Task]] = {"arithmetic": Arithmetic, "gsm8k": Gsm8k, "largest": Largest}
+TASKS: Mapping[str, Callable[..., Task]] = {
+    "arithmetic": Arithmetic,
+    "countdown": Countdown,
+    "largest": Largest,
+    **{name: partial(Questions, name) for name in KINDS},
+}
+GYM = "reasoning_gym/"
+_KNOWN = {**TASKS, f"{GYM}<data set>": ReasoningGym}  # for the error that suggests a name
 
 
 def make_task(
@@ -27,7 +37,7 @@ def make_task(
 
     Raises UsageError for an unknown name, an unknown option, a setting that the task has no use for or that it lacks.
     """
-    make = find(name, TASKS, key="task.name")
+    make = partial(ReasoningGym, name.removeprefix(GYM)) if name.startswith(GYM) else find(name, _KNOWN, key="task.name")
     takes = signature(make).parameters
     files = {"train": train, "heldout": heldout, "system": system}
     given = {word: value for word, value in files.items() if value is not None}

@@ -96,6 +96,23 @@ def test_data_that_is_missing_empty_or_no_json(config, capsys, tmp_path):
         assert says in refused(config, capsys)
 
 
+def test_a_reward_that_breaks_is_met_on_its_trial(config, capsys):
+    for name, says in [("always_raises", "RuntimeError: this grader is broken"), ("returns_text", "TypeError")]:
+        said = refused(config, capsys, f"task.reward=toy_reward:{name}")
+        assert says in said and "task.reward" in said and ", line " in said
+        assert "returns a number, or es_mpi.types.Grade" in said
+    assert "toy_reward.py, line" in refused(config, capsys, "task.reward=toy_reward:always_raises")
+
+
+def test_a_reference_answer_that_its_reward_rejects(config, capsys, tmp_path):
+    data = tmp_path / "data.jsonl"
+    data.write_text('{"question": "1+1?", "answer": "2"}\n{"id": "b", "question": "1+1?", "answer": "two"}\n')
+    task = {"name": "math", "train": str(data), "heldout": str(data), "batch_size": 1, "reward": "last_number"}
+    config.write_text(yaml.safe_dump({**yaml.safe_load(config.read_text()), "task": task}))
+    says = refused(config, capsys)
+    assert "rejects 1 of 2 reference answers" in says and "b: 'two'" in says and "grading.bad_answers=drop" in says
+
+
 def test_a_prompt_that_is_too_long_is_named_by_its_id(config, capsys):
     says = refused(config, capsys, "model.max_model_len=5")
     assert "arithmetic-" in says and "model.max_model_len" in says

@@ -58,7 +58,7 @@ def test_alpha_zero_for_twenty_updates_changes_no_bit(tmp_path):
 
 
 def test_nan_rewards_of_one_rank_fail_its_members_only(tmp_path):
-    config = toy_config(tmp_path, task={"reward": "toy_reward:nan_on_rank_1"})
+    config = toy_config(tmp_path, task={"reward": "toy_reward:nan_on_rank_1"}, grading={"workers": 0})
     done = train(config, ranks=2)
     assert done.returncode == 0, done.stderr
     statuses = [status for _, _, status in journal(tmp_path / "runs" / "run")[0]["members"]]
@@ -66,7 +66,7 @@ def test_nan_rewards_of_one_rank_fail_its_members_only(tmp_path):
 
 
 def test_a_grader_that_always_raises_stops_the_run_once_and_says_where_to_look(tmp_path):
-    done = train(toy_config(tmp_path, task={"reward": "toy_reward:always_raises"}), "eval.before=false", ranks=2)
+    done = train(toy_config(tmp_path, task={"reward": "toy_reward:raises_in_training"}), "eval.before=false", ranks=2)
     assert done.returncode != 0
     assert done.stderr.count("members could be evaluated") == 1
     log = (tmp_path / "runs" / "run" / "logs" / "attempt_1" / "rank_1.log").read_text()
@@ -102,7 +102,8 @@ def test_sigterm_saves_and_exits_75_and_resume_finishes(tmp_path):
     run = tmp_path / "runs" / "run"
     process = start_es_mpi(["train", str(config)], ranks=2)
     wait_for_steps(run, 2, process)
-    ranks = [p for p in psutil.Process(process.pid).children(recursive=True) if "es_mpi" in " ".join(p.cmdline())]
+    children = psutil.Process(process.pid).children(recursive=True)
+    ranks = [p for p in children if "es_mpi" in p.cmdline()]  # their grading processes are es_mpi.grading.worker
     os.kill(ranks[-1].pid, signal.SIGTERM)
     out = "".join(process.communicate(timeout=60))
     assert process.returncode == 75, out

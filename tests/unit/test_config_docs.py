@@ -45,3 +45,12 @@ def test_the_papers_easy_setting_to_the_number() -> None:
     assert (config.sampling.temperature, config.sampling.top_p, config.sampling.max_tokens) == (0.0, 1.0, 2048)
     assert (config.model.path, config.model.dtype, config.model.max_model_len) == ("Qwen/Qwen2.5-1.5B-Instruct", "bfloat16", 4096)
     assert (config.eval.samples, config.eval.temperature, config.eval.top_p, config.eval.k) == (32, 0.6, 1.0, (1, 16, 32))
+
+
+def test_the_papers_countdown_setting_to_the_number() -> None:
+    """Algorithms table of arXiv 2509.24372, column Countdown."""
+    config = load_config(REPO / "configs" / "countdown_es.yaml")
+    phase = config.phases["warm"]
+    assert (phase.population, phase.sigma, phase.alpha, phase.updates) == (30, 1e-3, 5e-4, 500)
+    assert (config.task.batch_size, config.task.reward) == (200, "countdown")
+    assert (config.sampling.temperature, config.sampling.max_tokens, config.model.dtype) == (0.0, 1024, "bfloat16")

@@ -179,7 +179,7 @@ def test_architecture_lists_every_exit_code() -> None:
         (broken_links, "[a](docs/method.md#nowhere)"),
         (broken_links, "# Here\n[a](#there)"),
         (unknown_commands, "`es-mpi trian configs/toy.yaml`"),
-        (unknown_commands, "    es-mpi compare a b"),
+        (unknown_commands, "    es-mpi paint a b"),
         (unknown_commands, "```\nes-mpi evil\n```"),
         (unknown_keys, "`phases.warm.popluation`"),
         (unknown_keys, "`engine.thread`"),

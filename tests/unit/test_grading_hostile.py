@@ -37,15 +37,26 @@ def assert_never_right(flood: str) -> None:
         "boxed_string": [rf"\boxed{{{flood}", rf"\boxed{{{flood}}}"],
         "last_number": [flood, f"#### {flood}"],
         "first_line": [flood],
+        "math_verify": [rf"\boxed{{{flood}", rf"\boxed{{{flood}}}", flood],
+        "choice": [flood],
+        "exact": [flood],
     }.items():
         for response in responses:
             assert make_grader(name)(response, "18", False).verdict != Verdict.RIGHT
 
 
-@pytest.mark.parametrize("name", GRADERS)
+@pytest.mark.parametrize("name", sorted(set(GRADERS) - {"choice", "countdown", "reasoning_gym"}))
 def test_a_flood_before_the_answer_does_not_hide_it(name: str) -> None:
     answer = "18" if name == "first_line" else "9 { " * 250_000 + r"\boxed{18}"
     assert make_grader(name)(answer, "18", False).verdict == Verdict.RIGHT
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("piece", ["<answer>", "</answer>", "<think>", "</think>", "<answer>1</answer>", "(", "1+", "{"])
+def test_a_flood_is_no_countdown_answer(piece: str) -> None:
+    grade = make_grader("countdown")
+    for response in (piece * (MEGABYTE // len(piece)), f"<answer>{piece * (LONG // len(piece))}</answer>"):
+        assert grade(response, '{"numbers": [3, 6], "target": 18}', False).verdict != Verdict.RIGHT
 
 
 def test_nothing_is_evaluated() -> None:

@@ -12,6 +12,7 @@ import pytest
 from es_mpi.errors import UsageError
 from es_mpi.grading import GRADERS, make_grader
 from es_mpi.grading.guarded import guarded
+from es_mpi.grading.registry import ENTRIES
 from es_mpi.types import Grade, Verdict
 
 
@@ -34,12 +35,21 @@ def test_first_line_is_exact(response: str, truncated: bool, verdict: Verdict) -
     assert (grade.verdict, grade.reward) == (verdict, float(verdict == Verdict.RIGHT))
 
 
+CHAIN_SUM = '{"question": "18 + 0 =", "answer": "18", "metadata": {"source_dataset": "chain_sum"}}'
+REFERENCES = {"choice": "B", "countdown": '{"numbers": [3, 6], "target": 18}', "reasoning_gym": CHAIN_SUM}
+
+
 @pytest.mark.parametrize("name", GRADERS)
 def test_every_grader_accepts_its_own_reference_and_no_empty_response(name: str) -> None:
-    response = r"\boxed{18}" if name.startswith("boxed") else "18"
-    assert make_grader(name)(response, "18", False) == Grade(Verdict.RIGHT, 1.0, "18")
-    assert make_grader(name)("", "18", False) == Grade(Verdict.UNPARSED, 0.0)
-    assert make_grader(name)("", "18", True) == Grade(Verdict.TRUNCATED, 0.0)
+    if name == "reasoning_gym":
+        pytest.importorskip("reasoning_gym")
+    answer = REFERENCES.get(name, "18")
+    respond = ENTRIES[name].respond or (lambda answer: "18")
+    grade = make_grader(name)(respond(answer), answer, False)
+    assert grade.verdict is Verdict.RIGHT
+    assert grade.reward >= 1.0
+    assert make_grader(name)("", answer, False) == Grade(Verdict.UNPARSED, 0.0)
+    assert make_grader(name)("", answer, True) == Grade(Verdict.TRUNCATED, 0.0)
 
 
 def test_an_unknown_name_suggests_the_near_one() -> None:
@@ -65,15 +75,24 @@ def test_a_broken_reference_is_a_usage_error(name: str) -> None:
     assert error.value.key == "task.reward"
 
 
+@pytest.mark.parametrize(
+    ("given", "verdict"), [(1.0, Verdict.RIGHT), (True, Verdict.RIGHT), (2, Verdict.RIGHT), (0.5, Verdict.WRONG)]
+)
+def test_a_users_grader_may_return_a_number(given: float, verdict: Verdict) -> None:
+    notes: list[str] = []
+    graded = guarded(lambda response, answer, truncated: given, notes.append)("said", "7", False)  # type: ignore[arg-type, return-value]
+    assert (graded.verdict, graded.reward, notes) == (verdict, float(given), [])
+
+
 def _leaves() -> None:
     sys.exit(0)
 
 
-@pytest.mark.parametrize("body", [_leaves, lambda: 1 / 0, lambda: 1.0, lambda: None, lambda: "right"])
+@pytest.mark.parametrize("body", [_leaves, lambda: 1 / 0, lambda: math.nan, lambda: None, lambda: "right"])
 def test_whatever_a_users_grader_does_fails_its_response_only(body: Callable[[], object]) -> None:
     notes: list[str] = []
     given = guarded(lambda response, answer, truncated: body(), notes.append)("said", "7", False)  # type: ignore[arg-type, return-value]
-    assert given.verdict is Verdict.FAILED
+    assert given.verdict is Verdict.ERROR
     assert math.isnan(given.reward)
     assert len(notes) == 1
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 
 import pytest
 
 from es_mpi.errors import UsageError
 from es_mpi.grading import make_grader
+from es_mpi.grading.countdown import problem, solution
 from es_mpi.tasks import Task, make_task
 from es_mpi.tasks.split import drawn
 from es_mpi.types import Problem
@@ -16,6 +18,7 @@ from es_mpi.types import Problem
 FINGERPRINTS = {  # change them only together with the task's version
     ("largest", 1): "9ec844c0a42a1ebf",
     ("arithmetic", 1): "694f375819fb7969",
+    ("countdown", 1): "c0d0bfc90cd99969",
 }
 
 
@@ -115,3 +118,49 @@ def test_bad_options_name_their_key(name: str, options: dict[str, object], key: 
 def test_a_longer_sample_starts_with_the_shorter_one() -> None:
     assert drawn(range(1000), 50, "salt")[:20] == drawn(range(1000), 20, "salt")
     assert drawn(range(1000), 20, "salt") != drawn(range(1000), 20, "pepper")
+
+
+def test_countdown_is_solvable_balanced_and_in_no_split_twice() -> None:
+    task = make_task("countdown")
+    train, heldout = task.problems("train"), task.problems("heldout")
+    assert (len(train), len(heldout)) == (200, 2000)
+    assert len({p.id for p in train + heldout}) == 2200
+    for p in train + heldout:
+        given, target = problem(p.answer)
+        assert len(given) in (3, 4)
+        assert all(1 <= n <= 100 for n in (*given, target))
+        assert str(given) in p.question and f" {target}." in p.question
+        assert solution(given, target), p
+    assert Counter(len(problem(p.answer)[0]) for p in heldout) == {3: 1000, 4: 1000}
+
+
+def test_any_reasoning_gym_data_set_is_a_task() -> None:
+    pytest.importorskip("reasoning_gym")
+    task = make_task("reasoning_gym/chain_sum", options={"train_size": 20, "heldout_size": 10, "settings": {"max_terms": 3}})
+    train, heldout = task.problems("train"), task.problems("heldout")
+    assert (task.name, task.reward, len(heldout)) == ("reasoning_gym/chain_sum", "reasoning_gym", 10)
+    assert train == task.problems("train")
+    assert not {p.question for p in train} & {p.question for p in heldout}
+    grade = make_grader(task.reward)
+    for p in train:
+        answer = json.loads(p.answer)["answer"]
+        assert grade(f"so <answer> {answer} </answer>", p.answer, False).reward == 1.0
+        assert grade(rf"so \boxed{{{answer}}}", p.answer, False).reward == 1.0
+        assert grade("<answer>1234567</answer>", p.answer, False).reward < 1.0
+        assert grade(f"<answer>{answer}", p.answer, False).verdict == "unparsed"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "key", "says"),
+    [
+        ("reasoning_gym", {}, "task.name", "did you mean 'reasoning_gym/<data set>'"),
+        ("reasoning_gym/chain_sums", {}, "task.options.dataset", "did you mean 'chain_sum'"),
+        ("reasoning_gym/chain_sum", {"settings": {"terms": 3}}, "task.options.settings", "terms"),
+        ("reasoning_gym/chain_sum", {"setting": {}}, "task.options.setting", "did you mean 'settings'"),
+    ],
+)
+def test_a_wrong_name_or_setting_of_reasoning_gym_is_named(name: str, options: dict[str, object], key: str, says: str) -> None:
+    pytest.importorskip("reasoning_gym")
+    with pytest.raises(UsageError, match=says) as error:
+        make_task(name, options=options).problems("train")
+    assert error.value.key == key

@@ -1,4 +1,4 @@
-"""Speed as ratios within one process, so that the machine's mood cancels out."""
+"""One update against the bare generation of the same tokens, as a ratio within one process."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from es_mpi.errors import EXIT_OK
 from es_mpi.estimator import estimate
 from es_mpi.params.store import MasterStore
 from es_mpi.phases.context import RunContext, Tally
-from es_mpi.phases.es import evaluate
+from es_mpi.phases.es import respond, score
 from es_mpi.population import members
 from es_mpi.runner.prepare import prepare, threads
 
 ROUNDS = 3
 
 
-def step(config: Config) -> int:
+def run(config: Config) -> int:
     """One update's time over that of generating the same tokens with the bare engine, medians of interleaved rounds.
 
     A round scores the first phase's whole population: each member is evaluated as in training, then its responses are
@@ -36,14 +36,16 @@ def step(config: Config) -> int:
         prepared = prepare(config, RunFolder(Path(scratch) / "run"))
         choose_device(os.environ)
         began = time.perf_counter()
+        prepared.grading.start(lambda text: None)
         engine = open_engine(config, MasterStore(prepared.layout, threads(config)), Path(scratch) / "engine.log")
         opened = time.perf_counter() - began
         context = RunContext(
-            config.run.seed, SingleComm(config.comm.deadline_s), engine, prepared.batches, prepared.grader, prepared.sampling
+            config.run.seed, SingleComm(config.comm.deadline_s), engine, prepared.batches, prepared.grading, prepared.sampling
         )
         phase = config.phases[config.pipeline[0]]
         rounds = [_round(context, engine, phase, number) for number in range(ROUNDS)]
         engine.close()
+        prepared.grading.close()
     _print(phase, prepared.layout.parameters, opened, rounds)
     return EXIT_OK
 
@@ -54,12 +56,18 @@ def _round(context: RunContext, engine: Engine, phase: EsPhase, number: int) -> 
     batch = context.batches.at(number)
     population = members(context.run_seed, number, phase.population, phase.estimator)
     for member in population:
-        scores.append(evaluate(context, member, phase.sigma, batch, tally))
+        pending = respond(context, member, phase.sigma, batch, tally)
+        with tally.timed("grade"):
+            scores.append(score(member, pending(), 1.0, tally))
         engine.drop_caches()
         bare += _seconds(lambda: engine.generate(batch.prompts, context.sampling, batch.seeds))
     result = estimate(
-        population, scores,
-        estimator=phase.estimator, shaping=phase.shaping, alpha=phase.alpha, min_valid=phase.min_valid,
+        population,
+        scores,
+        estimator=phase.estimator,
+        shaping=phase.shaping,
+        alpha=phase.alpha,
+        min_valid=phase.min_valid,
     )
     with tally.timed("update"):
         engine.store.update(result.terms)
