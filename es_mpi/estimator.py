@@ -60,6 +60,23 @@ def centered_rank(rewards: Vector) -> Vector:
     return (low + high) / (2.0 * (n - 1)) - 0.5
 
 
+def effective_count(rewards: Sequence[float]) -> float:
+    """How many different rewards there are, in effect: exp of the entropy of their frequencies, 1 (all equal) to N (none is).
+
+    Few mean that the batch is too small to tell members apart: with two, z knows only who has the better one.
+    """
+    _, counts = np.unique(rewards, return_counts=True)
+    shares = counts / len(rewards)
+    return float(np.exp(-np.sum(shares * np.log(shares))))
+
+
+def rank_of(value: float, rewards: Sequence[float]) -> float:
+    """Share of `rewards` below `value`, ties counted half: .5 for a value in their middle. NaN for NaN."""
+    if math.isnan(value):
+        return math.nan
+    return sum((other < value) + (other <= value) for other in rewards) / (2 * len(rewards))
+
+
 def shape(rewards: Vector, shaping: Shaping) -> Vector:
     if shaping == "zscore":
         return zscore(rewards)

@@ -24,6 +24,7 @@ PERTURB_NS, PACK_NS, UPDATE_NS = (
     0.6,
     0.31,
 )  # a core's time an element: a member's write, a CPU engine's packing, one seed of an update
+DEVICE_UPDATE_NS = 0.003  # the same on a GPU: estimated for an A100 from its instruction counts, not measured
 ENGINE_STEP_S = 3e-3  # scheduling and sampling of one decode step
 COMPUTE_SHARE, MEMORY_SHARE = 0.35, 0.6  # of a GPU's peaks that an engine reaches
 
@@ -81,9 +82,10 @@ class PromptSize:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of one rank."""
+    """Bytes of one rank. `device_master` is the master's copy on a GPU (0: none)."""
 
     master: int
+    device_master: int
     engine: int
     kv_cache: int
     process: int
@@ -91,11 +93,11 @@ class Memory:
 
     @property
     def gpu(self) -> int:
-        return self.engine + self.kv_cache if self.on_gpu else 0
+        return self.device_master + self.engine + self.kv_cache if self.on_gpu else 0
 
     @property
     def host(self) -> int:
-        return self.master + self.engine + self.kv_cache + self.process - self.gpu
+        return self.master + self.process + (0 if self.on_gpu else self.engine + self.kv_cache)
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,12 @@ class Plan:
         return sum(phase.updates * phase.step_s for phase in self.phases) + self.evaluations * self.evaluation_s
 
 
+def master_on_device(choice: str, master: int, fill: int) -> bool:
+    """Whether the fp32 master of so many bytes lives on a GPU of which the engine may fill `fill` bytes (0: no GPU).
+    `choice` is engine.master."""
+    return choice == "device" or (choice == "auto" and 2 * master <= fill)
+
+
 def find_gpu(name: str) -> Device:
     """The GPU called `name`; UsageError names the known ones."""
     for gpu in GPUS.values():
@@ -167,8 +175,9 @@ def plan(config: Config, model: ModelSize, prompt: PromptSize, ranks: int, gpu: 
     context = prompt.own + prompt.shared + config.sampling.max_tokens
     fits = int(memory.kv_cache / (context * model.kv_bytes)) if model.kv_bytes else config.engine.max_num_seqs
     concurrent = max(1, min(config.engine.max_num_seqs, fits))
+    writing = _writing(memory, model, device, cores)
     generation = _Generation(model, prompt, device, concurrent, config.engine.prefix_caching)
-    rows = tuple(_phase(name, config.phases[name], config, generation, ranks, cores) for name in config.pipeline)
+    rows = tuple(_phase(name, config.phases[name], config, generation, ranks, writing) for name in config.pipeline)
     count = evaluations(sum(row.updates for row in rows), config.eval)
     seconds = _evaluation_seconds(config, generation, ranks)
     binds, remedy = _what_binds(config, memory, gpu, rows, fits)
@@ -204,30 +213,41 @@ def _memory(config: Config, model: ModelSize, gpu: Device | None) -> Memory:
     width = BYTES_PER_WEIGHT[config.model.dtype]
     packed_head = 0 if gpu else model.tied_embedding  # a CPU engine keeps a packed copy of a tied head
     engine = width * (model.parameters + packed_head + model.largest)
-    if config.engine.kv_cache_gib is not None or gpu is None or gpu.memory_gib is None:
+    master = 4 * model.elements
+    fill = int(gpu.memory_gib * config.engine.gpu_memory_utilization * GIB) if gpu and gpu.memory_gib else 0
+    device_master = master if gpu and master_on_device(config.engine.master, master, fill) else 0
+    if config.engine.kv_cache_gib is not None or not fill:
         cache = int((config.engine.kv_cache_gib or CPU_KV_GIB) * GIB)
     else:
-        cache = max(0, int(gpu.memory_gib * config.engine.gpu_memory_utilization * GIB) - engine)
-    return Memory(4 * model.elements, engine, cache, int(PROCESS_GIB * GIB), gpu is not None)
+        cache = max(0, fill - engine - device_master)
+    return Memory(master, device_master, engine, cache, int(PROCESS_GIB * GIB), gpu is not None)
 
 
-def _phase(name: str, phase: EsPhase, config: Config, generation: _Generation, ranks: int, cores: int) -> PhasePlan:
-    members = -(-phase.population // ranks)
-    elements = generation.model.elements
-    packing = PACK_NS if generation.device.memory_gib is None else 0.0
-    load = (PERTURB_NS + packing) * 1e-9 * elements / cores
+def _writing(memory: Memory, model: ModelSize, device: Device, cores: int) -> tuple[float, float]:
+    """Seconds to write one member, and to apply one direction of an update."""
+    if memory.device_master:
+        return (memory.master + memory.engine) / device.bandwidth, DEVICE_UPDATE_NS * 1e-9 * model.elements
+    packing = PACK_NS if device.memory_gib is None else 0.0
+    return (PERTURB_NS + packing) * 1e-9 * model.elements / cores, UPDATE_NS * 1e-9 * model.elements / cores
+
+
+def _phase(
+    name: str, phase: EsPhase, config: Config, generation: _Generation, ranks: int, writing: tuple[float, float]
+) -> PhasePlan:
+    members = -(-phase.evaluations // ranks)
+    load, direction = writing
     generate = generation.seconds(config.task.batch_size, config.sampling.max_tokens)
     directions = phase.population // (2 if phase.estimator == "antithetic" else 1)
     return PhasePlan(
         name=name,
         updates=phase.updates,
         members_per_rank=members,
-        responses=phase.population * config.task.batch_size,
+        responses=phase.evaluations * config.task.batch_size,
         bytes_per_rank=BYTES_PER_MEMBER * phase.population,
         load_s=members * load,
         generate_s=members * generate,
-        update_s=directions * UPDATE_NS * 1e-9 * elements / cores,
-        idle_s=(members - phase.population // ranks) * (load + generate),
+        update_s=directions * direction,
+        idle_s=(members - phase.evaluations // ranks) * (load + generate),
     )
 
 

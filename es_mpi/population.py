@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
 from typing import Literal
 
-from es_mpi.noise.address import member_seed
+from es_mpi.noise.address import member_seed, subkey
 from es_mpi.types import Member
 
 Estimator = Literal["one_point", "antithetic"]
@@ -21,6 +22,12 @@ def members(run_seed: int, update: int, population: int, estimator: Estimator) -
     if population % 2:
         raise ValueError(f"population: {population} is odd, antithetic pairs need an even number")
     return [Member(i, member_seed(run_seed, update, i // 2), 1 - 2 * (i % 2)) for i in range(population)]
+
+
+def random_reward(run_seed: int, update: int, member: int) -> float:
+    """A standard normal number in place of a member's reward, the null control: a function of its address alone."""
+    middle_of_cell = ((subkey(run_seed, "random reward", update, member) >> 12) + 0.5) * 2.0**-52  # in (0, 1), exactly
+    return NormalDist().inv_cdf(middle_of_cell)
 
 
 def share(population: list[Member], rank: int, size: int) -> list[Member]:

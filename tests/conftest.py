@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from device_kernels import driver, kernels
+
+__all__ = ["driver", "kernels"]  # fixtures
 
 REPO = Path(__file__).resolve().parents[1]
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+from es_mpi.errors import UsageError
 
 
 def sync_dir(path: Path) -> None:
@@ -36,6 +39,25 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
         raise
     sync_dir(path.parent)
+
+
+@contextmanager
+def new_folder(target: Path, *, key: str) -> Iterator[Path]:
+    """Yield an empty folder that gets the name `target` when the block ends without an error; else nothing is left of it.
+
+    Raises UsageError, about the option `key`, when something of that name exists or the disk refuses.
+    """
+    if target.exists():
+        raise UsageError("the output folder exists", value=str(target), key=key, remedy="name a folder that does not exist")
+    partial = target.with_name(f".{target.name}.tmp-{os.getpid()}")
+    try:
+        partial.mkdir(parents=True)
+        yield partial
+        partial.rename(target)
+    except OSError as error:
+        raise UsageError(f"the folder cannot be written: {error.strerror}", value=str(target), key=key) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 class AppendFile:

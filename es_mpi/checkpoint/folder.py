@@ -90,7 +90,7 @@ def find_newest(run_dir: Path, at_most: int, verify: bool = True) -> tuple[Check
     """
     notes: list[str] = []
     for path in _folders(run_dir):
-        if _step(path) > at_most:
+        if step_of(path) > at_most:
             notes.append(f"checkpoint {path.name} passed over: the journal ends at step {at_most}")
             continue
         try:
@@ -118,7 +118,7 @@ def prune(run_dir: Path, keep: int) -> list[Path]:
     whole = checkpoints(run_dir)
     if len(whole) < keep:
         return []
-    old = [path for path in _folders(run_dir) if _step(path) < whole[keep - 1].step]
+    old = [path for path in _folders(run_dir) if step_of(path) < whole[keep - 1].step]
     for path in old:
         shutil.rmtree(_set_aside(path))
     return old
@@ -141,10 +141,11 @@ def require_space(path: Path, needed: int, *, key: str) -> None:
 def _folders(run_dir: Path) -> list[Path]:
     """All finished-looking checkpoint folders, newest first."""
     named = (path for path in (run_dir / "checkpoints").glob("step_*") if path.name.removeprefix("step_").isdecimal())
-    return sorted(named, key=_step, reverse=True)
+    return sorted(named, key=step_of, reverse=True)
 
 
-def _step(path: Path) -> int:
+def step_of(path: Path) -> int:
+    """The step that a checkpoint folder is named after."""
     return int(path.name.removeprefix("step_"))
 
 
@@ -188,7 +189,7 @@ def _inspect(path: Path, *, hashes: bool) -> Checkpoint:
         raise _Damaged(f"{Path(error.filename or path).name}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _Damaged(f"{MANIFEST} does not read as a manifest") from error
-    if checkpoint.step != _step(path):
+    if checkpoint.step != step_of(path):
         raise _Damaged(f"{MANIFEST} is that of step {checkpoint.step}")
     return checkpoint
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from es_mpi.params.hf_folder import save_folder
 from es_mpi.params.store import MasterStore
@@ -23,9 +24,14 @@ def writer(store: MasterStore) -> Callable[[Path], None]:
     return write
 
 
+def map_master(folder: Path) -> NDArray[np.float32]:
+    """The exact master of a checkpoint, flat, read from the disk as it is used."""
+    return np.memmap(folder / MASTER, "<f4", "r")
+
+
 def read_master(folder: Path, store: MasterStore) -> None:
     """Fill the store from a checkpoint made with the same layout. Raises ValueError when the size does not fit."""
-    stored = np.memmap(folder / MASTER, "<f4", "r")
+    stored = map_master(folder)
     if stored.shape != store.master.shape:
         raise ValueError(f"{folder / MASTER} holds {stored.size} elements, the model has {store.master.size}")
     store.master[:] = stored

@@ -28,11 +28,14 @@ COMMANDS = {
     "eval": (f"MODEL_OR_RUN --tasks A,B --out DIR {OVERRIDES}", "Pass@K, Maj@K, greedy on held-out problems"),
     "compare": ("DIR DIR ... [--html FILE]", "paired differences of evaluations, with intervals and tests"),
     "replay": ("RUN_DIR --step N --out DIR", "weights of any step from base model and journal"),
+    "drift": ("BASE MODEL [--null RUN]", "how far training moved the weights, beside what random rewards give"),
+    "prune": ("BASE MODEL (--sparsity S | --threshold T) --out DIR", "keep only the largest changes of training"),
+    "probe": (f"CONFIG [--sigmas A,B] {OVERRIDES}", "which sigma to train with, measured before training"),
     "check": (f"CONFIG {OVERRIDES}", "resolve, validate and print a config"),
     "plan": (f"CONFIG --ranks R [--gpu NAME] {OVERRIDES}", "memory, bytes, rough seconds; what binds"),
     "show": ("RUN_DIR", "progress, last failures, how to resume"),
     "model": ("NAME --out DIR", "make a model that comes with a package"),
-    "bench": (f"step CONFIG {OVERRIDES}", "an update's time over its bare generation"),
+    "bench": (f"step CONFIG {OVERRIDES} | noise [--params N]", "speed as ratios: a whole update; the noise library"),
     "doctor": ("", "versions, launcher, cores, devices, noise self-test"),
 }
 

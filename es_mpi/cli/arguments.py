@@ -7,8 +7,13 @@ import argparse
 from es_mpi.config import Config, load_config
 
 
-def add_config(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("config", metavar="CONFIG", help="a YAML file; key=value after it overrides it by dot path")
+def add_config(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    parser.add_argument(
+        "config",
+        metavar="CONFIG",
+        nargs=None if required else "?",
+        help="a YAML file; key=value after it overrides it by dot path",
+    )
 
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:

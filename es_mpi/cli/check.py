@@ -41,13 +41,13 @@ def facts(config: Config, layout: Layout | None, problems: int) -> list[tuple[st
     updates, batch = sum(phase.updates for phase in phases), config.task.batch_size
     per_epoch = -(-problems // batch)
     model = f"{layout.trained_parameters:,} of {layout.parameters:,} parameters trained" if layout else "not on this machine"
-    responses = " + ".join(f"{phase.updates} x {phase.population} x {batch}" for phase in phases)
+    responses = " + ".join(f"{phase.updates} x {phase.evaluations} x {batch}" for phase in phases)
     return [
         ("model", model),
         ("updates", " + ".join(f"{phase.updates} {name}" for name, phase in zip(config.pipeline, phases, strict=True))),
         ("prompts an update", f"{batch} of {problems:,}"),
         ("epochs", f"{updates / per_epoch:.3g} of {per_epoch} updates"),
-        ("responses", f"{responses} = {sum(phase.updates * phase.population for phase in phases) * batch:,} at most"),
+        ("responses", f"{responses} = {sum(phase.updates * phase.evaluations for phase in phases) * batch:,} at most"),
         ("evaluations", evaluations(updates, config.eval)),
         ("fingerprint", fingerprint(config)),
     ]

@@ -58,12 +58,13 @@ def machine() -> Iterator[tuple[str, object]]:
 def noise() -> tuple[bool, str]:
     """(whether something is wrong, the verdict of the noise library's known answers)."""
     try:
-        from es_mpi.noise import native
+        from es_mpi.noise import device, native
 
-        native.self_test()
+        golden = native.self_test()
+        kernels = "with" if device.built() else "without"
     except Exception as error:  # whatever is wrong with the library is this command's finding
         return True, f"self-test FAILED: {type(error).__name__}: {error}"
-    return False, f"self-test passed, instruction set {native.isa()}"
+    return False, f"self-test passed: golden value {golden}, instruction set {native.isa()}, {kernels} kernels for GPUs"
 
 
 def _available_memory() -> str:

@@ -96,7 +96,7 @@ def as_text(plan: planning.Plan, tokens: int) -> str:
             ("ranks", f"{plan.ranks}, each {plan.device}"),
             ("host memory a rank", size(memory.host)),
             ("GPU memory a rank", size(memory.gpu) if memory.on_gpu else "none"),
-            ("  master", f"{size(memory.master)}  (fp32, on the host)"),
+            ("  master", f"{size(memory.master)}  (fp32, on the {'host and the GPU' if memory.device_master else 'host'})"),
             ("  engine", f"{size(memory.engine)}  (weights, packed copies, scratch)"),
             ("  KV cache", f"{size(memory.kv_cache)}  ({plan.concurrent} responses of full length at a time)"),
             ("  libraries", f"{size(memory.process)}  (about)"),

@@ -42,6 +42,11 @@ def _es(phase: EsPhase, path: str) -> Iterator[UsageError]:
         yield UsageError(
             "antithetic members come in pairs", value=phase.population, expected="an even number", key=population, remedy=remedy
         )
+    if phase.reward == "task" and not phase.generate:
+        remedy = f"true, or {path}.reward: random"
+        yield UsageError("the task's reward needs responses", value=False, key=f"{path}.generate", remedy=remedy)
+    if phase.reward == "random" and phase.center:
+        yield UsageError("theta has no rank among random rewards", value=True, key=f"{path}.center", remedy="false")
 
 
 def _lengths(config: Config) -> Iterator[UsageError]:

@@ -47,6 +47,10 @@ class EngineConfig:
     kv_cache_gib: Annotated[
         float | None, neutral("Size of the KV cache; null means what is free on a GPU, 1 on a CPU.", "GiB", above=0)
     ] = None
+    master: Annotated[
+        Literal["auto", "host", "device"],
+        neutral("Where the fp32 weights live; auto means on a GPU when they take at most half of what the engine may fill."),
+    ] = "auto"
     enforce_eager: Annotated[
         bool | None, Key("No compilation, which rounds differently; null means yes on a CPU, no on a GPU.")
     ] = None
@@ -117,7 +121,22 @@ class EsPhase:
         Key("`antithetic` evaluates theta + sigma*eps and theta - sigma*eps; the population counts both."),
     ] = "one_point"
     shaping: Annotated[Literal["zscore", "centered_rank", "none"], Key("How rewards become coefficients.")] = "zscore"
+    reward: Annotated[
+        Literal["task", "random"],
+        Key("Reward of a member: the task's, or `random`, a seeded normal number instead, all else equal (the null control)."),
+    ] = "task"
+    generate: Annotated[
+        bool, neutral("Generate and grade responses; `false`, for a random reward only, saves nearly all the time of a null run.")
+    ] = True
+    center: Annotated[
+        bool, neutral("Also score theta itself on every batch, for `reward/center` and `es/center_rank`: one member more.")
+    ] = False
     min_valid: Annotated[float, Key("Stop below this share of members with a valid reward.", "share", above=0, at_most=1)] = 0.5
+
+    @property
+    def evaluations(self) -> int:
+        """How often one update generates responses to its batch."""
+        return self.population * self.generate + self.center
 
 
 PHASE_KINDS: Mapping[str, type[EsPhase]] = {"es": EsPhase}

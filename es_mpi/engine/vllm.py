@@ -90,6 +90,7 @@ class VllmEngine:
         if self._llm is not None:
             self._llm.llm_engine.engine_core.shutdown()
             self._llm = self._weights = None
+            self.store.follow(None)
 
     def _environment(self) -> None:
         """What vLLM reads from the environment; set before its first import in this process."""
@@ -118,11 +119,14 @@ class VllmEngine:
         if eager:
             # vLLM compiles some functions even then, which takes seconds, a compiler, and a folder without a space in its name.
             torch.compiler.set_stance("force_eager")
-        self._weights = vllm_weights.WeightMap(self.store, getattr(torch, self.model.dtype))
+        self._weights = vllm_weights.WeightMap(
+            self.store, getattr(torch, self.model.dtype), self.config.master, self.config.gpu_memory_utilization
+        )
         vllm_weights.register_loader(self._weights)
         gc.freeze()  # vLLM collects garbage five times while it starts; nothing that exists by now is any
         self._llm = LLM(**self._arguments(on_cpu, eager))
         self._llm.collective_rpc(lambda worker: self._weights.bind(worker.model_runner.model))
+        self.notes += (self._weights.note,) if self._weights.note else ()
 
     def _arguments(self, on_cpu: bool, eager: bool) -> dict[str, Any]:
         gib = self.config.kv_cache_gib or (vllm_cpu.KV_CACHE_GIB if on_cpu else None)

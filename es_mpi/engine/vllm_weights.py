@@ -22,6 +22,7 @@ from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead, 
 from vllm.model_executor.model_loader import register_model_loader
 from vllm.model_executor.model_loader.base_loader import BaseModelLoader
 
+from es_mpi.engine.device_master import DeviceMaster, open_device_master
 from es_mpi.errors import EngineError
 from es_mpi.params.layout import Layout
 from es_mpi.params.store import MasterStore
@@ -90,14 +91,19 @@ class _RecordCopies(TorchDispatchMode):
 class WeightMap:
     """All targets of one model. Built by the loader, completed by `bind` once vLLM has packed what it packs."""
 
-    def __init__(self, store: MasterStore, dtype: torch.dtype) -> None:
+    def __init__(self, store: MasterStore, dtype: torch.dtype, master: str = "auto", share: float = 1.0) -> None:
+        """`master` is engine.master; `share` the part of a GPU's memory that the engine may fill."""
         self.store = store
         self.dtype = dtype
+        self.note = ""
+        self._choice, self._share = master, share
+        self._on_device: DeviceMaster | None = None
         self.targets: list[Target] = []
         self._scratch = torch.empty(0, dtype=dtype)
 
     def record(self, model: torch.nn.Module) -> None:
         """Load theta into a freshly built model through its own loader, noting where every tensor went."""
+        self._take_master(next(model.parameters()).device)
         recorder = _RecordCopies(model)
 
         def tensors() -> Iterator[tuple[str, torch.Tensor]]:
@@ -144,6 +150,8 @@ class WeightMap:
                 self._write_slot(flat[slot.start : slot.start + slot.size], slot, member, sigma)
             for layer in target.packers:
                 _repack(layer, target.tensor)
+        if self._on_device:
+            self._on_device.wait()
 
     def mismatches(self, member: Member | None, sigma: float) -> list[str]:
         """Checkpoint names whose engine copy is not what `write(member, sigma)` should have left there.
@@ -175,7 +183,20 @@ class WeightMap:
             self.store.write(slot.name, numpy_view(weight[slot.start : slot.start + slot.size]), member, sigma)
         return weight.view(target.shape)
 
+    def _take_master(self, device: torch.device) -> None:
+        """Put theta on a GPU, if it shall be there. Now, while vLLM loads weights: it counts this memory as theirs."""
+        memory = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else 0
+        self._on_device, self.note = open_device_master(self.store, device, self._choice, int(memory * self._share))
+
     def _write_slot(self, into: torch.Tensor, slot: Slot, member: Member | None, sigma: float) -> None:
+        if self._on_device and into.device == self._on_device.device:
+            spec = self.store.layout[slot.name]
+            out = into if into.dtype == self.dtype else torch.empty_like(into, dtype=self.dtype)
+            seed, signed = (member.seed, member.sign * sigma) if member and spec.trained else (0, 0.0)
+            self._on_device.write(out, spec.offset, seed, signed)
+            if out is not into:
+                into.copy_(out)
+            return
         if into.device.type == "cpu" and into.dtype == self.dtype:
             self.store.write(slot.name, numpy_view(into), member, sigma)
             return

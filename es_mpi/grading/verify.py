@@ -18,7 +18,7 @@ from es_mpi.types import Grade
 
 SHORTEST_WORD = 2  # letters: pi and xy are mathematics
 _NUMBER = re.compile(r"-?[0-9]{1,100}(?:\.[0-9]{1,100})?")
-_OPTION = re.compile(r"\s*(?:\(([A-J])\)|([A-J])(?:\)|[.:](?=\s)|\s*$))")
+_OPTION = re.compile(r"[\s$]*(?:\(([A-J])\)|([A-J])(?:\)|[.:](?=\s)|[\s$]*$))")
 
 
 def math_verify(response: str, answer: str, truncated: bool) -> Grade:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from es_mpi.noise.address import unsigned
 
 Float32Array = npt.NDArray[np.float32]
+SeedArray = npt.NDArray[np.uint64]
 AnyArray = npt.NDArray[Any]
 
 MASTER = (np.float32,)
@@ -70,10 +71,16 @@ def finite32(name: str, value: float) -> float:
     return rounded
 
 
-def check_terms(seeds: Sequence[int], coefficients: Sequence[float]) -> tuple[npt.NDArray[np.uint64], Float32Array]:
-    """The terms of an update, uint64[N] and fp32[N]."""
+def check_terms(seeds: Sequence[int] | SeedArray, coefficients: Sequence[float] | Float32Array) -> tuple[SeedArray, Float32Array]:
+    """The terms of an update, uint64[N] and fp32[N]. Arrays of these dtypes are not copied, so that calls for many tensors
+    convert their terms once."""
     if len(seeds) != len(coefficients):
         raise ValueError(f"coefficients must have the length of seeds, {len(seeds)}, found {len(coefficients)}")
-    words = np.array([unsigned("seeds", seed) for seed in seeds], dtype=np.uint64)
-    values = np.array([finite32("coefficients", value) for value in coefficients], dtype=np.float32)
-    return words, values
+    if not (isinstance(seeds, np.ndarray) and seeds.dtype == np.uint64 and seeds.ndim == 1):
+        seeds = np.array([unsigned("seeds", seed) for seed in seeds], dtype=np.uint64)
+    if not (isinstance(coefficients, np.ndarray) and coefficients.dtype == np.float32 and coefficients.ndim == 1):
+        coefficients = np.array([finite32("coefficients", value) for value in coefficients], dtype=np.float32)
+    infinite = coefficients[~np.isfinite(coefficients)]
+    if len(infinite):
+        raise ValueError(f"coefficients must be finite in fp32, found {infinite[0]!r}")
+    return np.ascontiguousarray(seeds), np.ascontiguousarray(coefficients)

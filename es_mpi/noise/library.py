@@ -1,4 +1,4 @@
-"""Finds and binds the native noise library (C ABI, see csrc/noise.cpp)."""
+"""Finds and binds the native noise library (C ABI, see csrc/noise.cpp and csrc/device.cpp)."""
 
 from __future__ import annotations
 
@@ -8,25 +8,38 @@ import os
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 from es_mpi.errors import UsageError
 
 NAME = "libes_mpi_noise.so"
-ABI = 1  # es_mpi_noise_abi() of the source this module belongs to
+ABI = 2  # es_mpi_noise_abi() of the source this module belongs to
 SLOWER = 300  # times: the reference against one core with AVX-512
 
 CHOICE = "ES_MPI_NOISE"  # "reference" does without the library
 ISA = "ES_MPI_NOISE_ISA"  # an instruction set instead of the fastest
 
-_INT, _U64, _FLOAT, _POINTER = ctypes.c_int, ctypes.c_uint64, ctypes.c_float, ctypes.c_void_p
-_SIGNATURES = {
-    "isa": (ctypes.c_char_p, []),
-    "select": (_INT, [ctypes.c_char_p]),
+_INT, _U64, _FLOAT, _POINTER, _TEXT = ctypes.c_int, ctypes.c_uint64, ctypes.c_float, ctypes.c_void_p, ctypes.c_char_p
+Signatures = dict[str, tuple[Any, list[Any]]]
+_SIGNATURES: Signatures = {
+    "isa": (_TEXT, []),
+    "select": (_INT, [_TEXT]),
     "fill": (None, [_POINTER, _U64, _U64, _U64, _U64, _INT]),
     "perturb": (None, [_POINTER, _INT, _POINTER, _U64, _U64, _U64, _U64, _FLOAT, _INT]),
     "update": (None, [_POINTER, _U64, _U64, _POINTER, _POINTER, _U64, _U64, _INT, _POINTER]),
+    "normals_of": (None, [_POINTER, _POINTER, _POINTER, _POINTER, _U64]),
+    "philox": (_U64, [_U64, _U64, _U64, _U64, _INT]),
     "digest": (_U64, [_POINTER, _U64, _U64, _INT]),
     "fnv1a": (_U64, [_POINTER, _U64, _U64]),
+}
+DEVICE_SIGNATURES: Signatures = {  # kernels take the device and its queue first and return what went wrong
+    "built": (_INT, []),
+    "open": (_TEXT, [ctypes.POINTER(_POINTER)]),
+    "close": (None, [_POINTER]),
+    "fill": (_TEXT, [_POINTER, _POINTER, _U64, _U64, _U64, _U64, _U64]),
+    "perturb": (_TEXT, [_POINTER, _POINTER, _U64, _INT, _U64, _U64, _U64, _U64, _U64, _FLOAT]),
+    "update": (_TEXT, [_POINTER, _POINTER, _U64, _U64, _U64, _U64, _U64, _U64, _U64, _U64]),
+    "digest": (_TEXT, [_POINTER, _POINTER, _U64, _U64, _U64, _U64]),
 }
 
 
@@ -72,12 +85,18 @@ def bind(path: Path) -> ctypes.CDLL:
         raise UsageError(
             "the noise library is from another version", value=f"{path}: {abi}", expected=str(ABI), remedy="reinstall"
         )
-    for name, (result, arguments) in _SIGNATURES.items():
-        function = getattr(library, f"es_mpi_noise_{name}")
-        function.restype, function.argtypes = result, arguments
+    declare(library, "es_mpi_noise", _SIGNATURES)
+    declare(library, "es_mpi_device", DEVICE_SIGNATURES)
     isa = os.environ.get(ISA, "")
     if not library.es_mpi_noise_select(isa.encode()):
         raise UsageError(
             "this machine or build lacks that instruction set", value=isa, expected="avx512, avx2 or portable", key=ISA
         )
     return library
+
+
+def declare(library: ctypes.CDLL, prefix: str, signatures: Signatures) -> None:
+    """Give the functions `prefix`_NAME their types."""
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, f"{prefix}_{name}")
+        function.restype, function.argtypes = result, arguments

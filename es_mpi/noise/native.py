@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from es_mpi.errors import Divergence
+from es_mpi.errors import Divergence, UsageError
 from es_mpi.noise import reference
 from es_mpi.noise.address import STREAM_WEIGHTS, unsigned
 from es_mpi.noise.arguments import (
@@ -19,6 +19,7 @@ from es_mpi.noise.arguments import (
     WORKING_COPY,
     AnyArray,
     Float32Array,
+    SeedArray,
     check_array,
     check_pair,
     check_place,
@@ -79,8 +80,8 @@ def perturb(
 
 def update(
     master: Float32Array,
-    seeds: Sequence[int],
-    coefficients: Sequence[float],
+    seeds: Sequence[int] | SeedArray,
+    coefficients: Sequence[float] | Float32Array,
     *,
     start: int = 0,
     stream: int = STREAM_WEIGHTS,
@@ -112,6 +113,16 @@ def update(
         sums.ctypes.data,
     )
     return float(sums[0]), float(sums[1]), float(sums[2])
+
+
+def philox(n: int, seed: int, *, start: int = 0, stream: int = STREAM_WEIGHTS, threads: int = 1) -> int:
+    """Exclusive or of the Philox words behind eps[start : start + n], as pairs of whole tiles of 1024: all of the noise but
+    its normals, for measuring. Raises UsageError without the library."""
+    library = load()
+    if library is None:
+        raise UsageError("there is no native noise library to measure", remedy="install es_mpi where a C++ compiler is present")
+    start, stream, threads = check_place(unsigned("n", n, 63), start, stream, threads)
+    return int(library.es_mpi_noise_philox(n, start, unsigned("seed", seed), stream, threads))
 
 
 def digest(master: Float32Array, *, start: int = 0, threads: int = 1) -> int:

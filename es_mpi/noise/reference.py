@@ -18,6 +18,7 @@ from es_mpi.noise.arguments import (
     MASTER,
     AnyArray,
     Float32Array,
+    SeedArray,
     check_array,
     check_pair,
     check_place,
@@ -154,8 +155,8 @@ def perturb(
 
 def update(
     master: Float32Array,
-    seeds: Sequence[int],
-    coefficients: Sequence[float],
+    seeds: Sequence[int] | SeedArray,
+    coefficients: Sequence[float] | Float32Array,
     *,
     start: int = 0,
     stream: int = 0,

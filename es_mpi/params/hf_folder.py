@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,8 @@ SHARD_BYTES = 4 << 30
 STORED = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
 SKIPPED = {".safetensors", ".bin", ".pt", ".pth", ".gguf", ".msgpack", ".h5", ".onnx"}
 
+Values = Callable[[TensorSpec], NDArray[np.float32]]
+
 
 def load_master(layout: Layout, master: NDArray[np.float32]) -> None:
     """Fill `master` [layout.elements] with the folder's weights, exactly widened; padding is zero."""
@@ -23,35 +27,54 @@ def load_master(layout: Layout, master: NDArray[np.float32]) -> None:
     for spec in layout.tensors:
         master[end : spec.offset] = 0.0
         end = spec.offset + spec.size
-        stored = np.memmap(layout.folder / spec.file, STORED[spec.dtype], "r", spec.position, (spec.size,))
-        if spec.dtype == "BF16":
-            np.left_shift(stored, 16, out=master[spec.offset : end].view(np.uint32), dtype=np.uint32)
-        else:
-            master[spec.offset : end] = stored
+        read_tensor(layout.folder, spec, 0, master[spec.offset : end])
     master[end:] = 0.0
 
 
-def encode(master: NDArray[np.float32], spec: TensorSpec) -> NDArray[np.generic]:
-    """One tensor of the master rounded (to nearest, ties to even) to the dtype its checkpoint stores."""
-    out = np.empty(spec.size, STORED[spec.dtype])
-    native.perturb(out, master[spec.offset : spec.offset + spec.size], 0, 0.0, start=spec.offset)
+def read_tensor(folder: Path, spec: TensorSpec, begin: int, out: NDArray[np.float32]) -> None:
+    """The tensor's elements from `begin` on, as many as `out` holds, exactly widened."""
+    stored = STORED[spec.dtype]
+    position = spec.position + begin * stored.itemsize
+    widen(np.memmap(folder / spec.file, stored, "r", position, out.shape), spec.dtype, out)
+
+
+def widen(stored: NDArray[Any], dtype: str, out: NDArray[np.float32]) -> None:
+    """What a checkpoint holds as `dtype`, exactly, in fp32; both flat, of the same length."""
+    if dtype == "BF16":
+        np.left_shift(stored, 16, out=out.view(np.uint32), dtype=np.uint32)
+    else:
+        out[:] = stored
+
+
+def encode(values: NDArray[np.float32], dtype: str) -> NDArray[Any]:
+    """Flat weights rounded (to nearest, ties to even) to the dtype that a checkpoint stores."""
+    out = np.empty(values.shape, STORED[dtype])
+    native.perturb(out, values, 0, 0.0)
     return out
 
 
 def save_folder(layout: Layout, master: NDArray[np.float32], out: Path) -> None:
-    """Write `master` as a model folder that transformers and vLLM load unchanged: same names, dtypes, config, tokenizer.
+    """Write `master` [layout.elements] as a model folder, see `save_tensors`."""
+    save_tensors(layout, lambda spec: master[spec.offset : spec.offset + spec.size], out)
 
-    Raises OSError as the file system does; the caller owns the atomicity of the folder.
+
+def save_tensors(layout: Layout, values: Values, out: Path) -> None:
+    """Write a model folder that transformers and vLLM load unchanged: names, dtypes, config and tokenizer of the layout's.
+
+    `values` is asked for one tensor after another, flat and in fp32. Raises OSError as the file system does; the caller owns
+    the atomicity of the folder.
     """
     for file in sorted(layout.folder.iterdir()):
         if file.is_file() and file.suffix not in SKIPPED and not file.name.endswith(".index.json"):
             shutil.copyfile(file, out / file.name)
     shards = _shards(layout)
-    names = ["model.safetensors"] if len(shards) == 1 else [
-        f"model-{i + 1:05d}-of-{len(shards):05d}.safetensors" for i in range(len(shards))
-    ]
+    names = (
+        ["model.safetensors"]
+        if len(shards) == 1
+        else [f"model-{i + 1:05d}-of-{len(shards):05d}.safetensors" for i in range(len(shards))]
+    )
     for name, shard in zip(names, shards, strict=True):
-        _write_shard(shard, master, out / name)
+        _write_shard(shard, values, out / name)
     if len(shards) > 1:
         weight_map = {t.name: name for name, shard in zip(names, shards, strict=True) for t in shard}
         total = sum(t.size * FLOATS[t.dtype] for t in layout.tensors)
@@ -60,11 +83,11 @@ def save_folder(layout: Layout, master: NDArray[np.float32], out: Path) -> None:
 
 
 def folder_bytes(layout: Layout) -> int:
-    """What `save_folder` writes, in bytes, but for the small files."""
+    """What `save_tensors` writes, in bytes, but for the small files."""
     return sum(t.size * FLOATS[t.dtype] for t in layout.tensors)
 
 
-def _write_shard(shard: list[TensorSpec], master: NDArray[np.float32], path: Path) -> None:
+def _write_shard(shard: list[TensorSpec], values: Values, path: Path) -> None:
     """One safetensors file, tensor by tensor: no more than one of them is in memory."""
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     end = 0
@@ -76,7 +99,7 @@ def _write_shard(shard: list[TensorSpec], master: NDArray[np.float32], path: Pat
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for spec in shard:
-            encode(master, spec).tofile(file)
+            encode(values(spec), spec.dtype).tofile(file)
 
 
 def _shards(layout: Layout) -> list[list[TensorSpec]]:

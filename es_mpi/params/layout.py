@@ -101,7 +101,9 @@ def read_layout(folder: str | Path, include: Sequence[str] = (), exclude: Sequen
         if entry["dtype"] not in FLOATS:
             raise UsageError(
                 f"tensor {name} is stored as {entry['dtype']}: a quantised checkpoint cannot be trained",
-                value=str(folder), expected="weights in F32, F16 or BF16", key="model.path",
+                value=str(folder),
+                expected="weights in F32, F16 or BF16",
+                key="model.path",
                 remedy="use the unquantised model",
             )
         trained = _selected(name, include, exclude)
@@ -111,8 +113,10 @@ def read_layout(folder: str | Path, include: Sequence[str] = (), exclude: Sequen
         offset = _align(offset + spec.size)
     if not any(t.trained for t in tensors):
         raise UsageError(
-            "model.include and model.exclude leave no tensor to train", value=[list(include), list(exclude)],
-            key="model.include", remedy=f"patterns match names such as {tensors[0].name!r}" if tensors else "",
+            "model.include and model.exclude leave no tensor to train",
+            value=[list(include), list(exclude)],
+            key="model.include",
+            remedy=f"patterns match names such as {tensors[0].name!r}" if tensors else "",
         )
     return Layout(folder, tuple(tensors), tied)
 
@@ -120,19 +124,30 @@ def read_layout(folder: str | Path, include: Sequence[str] = (), exclude: Sequen
 def read_config(folder: Path) -> dict[str, Any]:
     """config.json of a model folder, refused where it announces a quantised model."""
     if not folder.is_dir():
-        raise UsageError("model folder not found", value=str(folder), expected="a Hugging Face model folder",
-                         key="model.path", remedy="es-mpi model NAME --out DIR makes one of the embedded models")
+        raise UsageError(
+            "model folder not found",
+            value=str(folder),
+            expected="a Hugging Face model folder",
+            key="model.path",
+            remedy="es-mpi model NAME --out DIR makes one of the embedded models",
+        )
     path = folder / "config.json"
     try:
         config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UsageError("model folder has no config.json", value=str(folder), key="model.path",
-                         expected="a Hugging Face model folder") from None
+        raise UsageError(
+            "model folder has no config.json", value=str(folder), key="model.path", expected="a Hugging Face model folder"
+        ) from None
     except (OSError, ValueError) as error:
         raise UsageError(f"config.json cannot be read: {error}", value=str(path), key="model.path") from None
     if config.get("quantization_config"):
-        raise UsageError("the model is quantised", value=str(folder), key="model.path",
-                         expected="a checkpoint without quantization_config", remedy="use the unquantised model")
+        raise UsageError(
+            "the model is quantised",
+            value=str(folder),
+            key="model.path",
+            expected="a checkpoint without quantization_config",
+            remedy="use the unquantised model",
+        )
     return config
 
 
@@ -147,8 +162,10 @@ def weight_files(folder: Path) -> list[Path]:
     missing = [f.name for f in files if not f.exists()]
     if missing or not files:
         raise UsageError(
-            f"weights missing: {', '.join(missing)}" if missing else "model folder has no weights", value=str(folder),
-            expected="*.safetensors files", key="model.path",
+            f"weights missing: {', '.join(missing)}" if missing else "model folder has no weights",
+            value=str(folder),
+            expected="*.safetensors files",
+            key="model.path",
             remedy="download the folder again, or convert it with transformers' save_pretrained",
         )
     return files
@@ -168,8 +185,13 @@ def read_header(file: Path) -> tuple[int, dict[str, Any]]:
         if 8 + length + end != size:
             raise ValueError(f"the file has {size} bytes, its header promises {8 + length + end}")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"weights cannot be read: {error}", value=str(file), key="model.path",
-                         expected="a whole safetensors file", remedy="copy or download the file again") from None
+        raise UsageError(
+            f"weights cannot be read: {error}",
+            value=str(file),
+            key="model.path",
+            expected="a whole safetensors file",
+            remedy="copy or download the file again",
+        ) from None
     return 8 + length, header
 
 

@@ -9,24 +9,56 @@ from __future__ import annotations
 import math
 import mmap
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from es_mpi.noise import native
+from es_mpi.noise.arguments import Float32Array, SeedArray, check_terms
 from es_mpi.params.hf_folder import load_master
 from es_mpi.params.layout import Layout
 from es_mpi.types import Member, UpdateStats, UpdateTerm
 
 
+class Holder(Protocol):
+    """Memory elsewhere that holds theta and applies updates to it, with the same bits."""
+
+    def update(
+        self, ranges: Sequence[tuple[int, int]], seeds: SeedArray, coefficients: Float32Array
+    ) -> tuple[float, float, float]: ...
+
+    def digest(self) -> int: ...
+
+    def read(self, into: Float32Array) -> None: ...
+
+
 class MasterStore:
-    """Owns `master`, a flat float32 array [layout.elements] in the address space of the noise."""
+    """Owns theta, a flat float32 array [layout.elements] in the address space of the noise, here or with a holder."""
 
     def __init__(self, layout: Layout, threads: int = 1) -> None:
         self.layout = layout
         self.threads = threads
-        self.master: NDArray[np.float32] = _zeros(layout.elements)
-        load_master(layout, self.master)
+        self._host: Float32Array = _zeros(layout.elements)
+        self._holder: Holder | None = None
+        self._behind = False  # the host's copy lacks updates
+        load_master(layout, self._host)
+
+    @property
+    def master(self) -> Float32Array:
+        """theta on the host. Read-only once a holder has it."""
+        if self._holder is None:
+            return self._host
+        self._catch_up()
+        theta = self._host.view()
+        theta.flags.writeable = False
+        return theta
+
+    def follow(self, holder: Holder | None) -> None:
+        """theta, as it is now, lives with `holder` from here on, and what is asked of this store is asked of it. None brings
+        it back."""
+        self._catch_up()
+        self._holder = holder
 
     def write(self, name: str, out: NDArray[np.generic], member: Member | None, sigma: float) -> None:
         """Tensor `name` of theta + sign * sigma * eps(seed) (of theta alone for `member` None or a tensor that is not
@@ -40,17 +72,34 @@ class MasterStore:
 
     def update(self, terms: Sequence[UpdateTerm]) -> UpdateStats:
         """theta += sum_i coefficient_i * eps(seed_i), in place, over the trained tensors."""
-        seeds, coefficients = [t.seed for t in terms], [t.coefficient for t in terms]
-        intended = moved = product = 0.0
-        for begin, end in self._trained_ranges() if terms else ():
-            sums = native.update(self.master[begin:end], seeds, coefficients, start=begin, threads=self.threads)
-            intended, moved, product = intended + sums[0], moved + sums[1], product + sums[2]
+        seeds, coefficients = check_terms([t.seed for t in terms], [t.coefficient for t in terms])
+        ranges = self._trained_ranges() if terms else []
+        if self._holder is not None:
+            self._behind = True
+            intended, moved, product = self._holder.update(ranges, seeds, coefficients)
+        else:
+            intended, moved, product = self._update_here(ranges, seeds, coefficients)
         lengths = math.sqrt(intended) * math.sqrt(moved)
         return UpdateStats(math.sqrt(intended), math.sqrt(moved), product / lengths if lengths else math.nan)
 
     def digest(self) -> str:
         """16 hex digits that change with any bit of the master, whatever the number of threads."""
-        return f"{native.digest(self.master, threads=self.threads):016x}"
+        holder = self._holder
+        return f"{holder.digest() if holder else native.digest(self._host, threads=self.threads):016x}"
+
+    def _catch_up(self) -> None:
+        if self._behind and self._holder is not None:
+            self._holder.read(self._host)
+            self._behind = False
+
+    def _update_here(
+        self, ranges: Sequence[tuple[int, int]], seeds: SeedArray, coefficients: Float32Array
+    ) -> tuple[float, float, float]:
+        intended = moved = product = 0.0
+        for begin, end in ranges:
+            sums = native.update(self._host[begin:end], seeds, coefficients, start=begin, threads=self.threads)
+            intended, moved, product = intended + sums[0], moved + sums[1], product + sums[2]
+        return intended, moved, product
 
     def _trained_ranges(self) -> list[tuple[int, int]]:
         return [(t.offset, t.offset + t.size) for t in self.layout.tensors if t.trained]

@@ -11,6 +11,7 @@ from typing import Any
 from es_mpi.comm.port import Comm
 from es_mpi.engine.port import Engine
 from es_mpi.grading.service import Grading
+from es_mpi.params.turn import Turn
 from es_mpi.tasks.batches import Batches
 from es_mpi.types import Sampling
 
@@ -25,6 +26,7 @@ class RunContext:
     batches: Batches
     grading: Grading
     sampling: Sampling
+    turn: Turn = field(default_factory=Turn)
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,15 @@ from typing import Any
 from es_mpi.comm.agree import agree_fields, merge_scores, sum_tallies
 from es_mpi.config.schema import EsPhase
 from es_mpi.errors import Divergence, EngineError
-from es_mpi.estimator import Estimate, estimate
+from es_mpi.estimator import Estimate, effective_count, estimate, rank_of
 from es_mpi.grading.process import Item
 from es_mpi.grading.service import Pending
 from es_mpi.phases.context import RunContext, StepReport, Tally
-from es_mpi.population import members, share
+from es_mpi.population import members, random_reward, share
 from es_mpi.tasks.batches import Batch
 from es_mpi.types import Grade, Member, MemberScore, Status, UpdateStats, Verdict
+
+CENTER = Member(index=-1, seed=0)  # evaluated at a sigma of 0: theta itself
 
 
 def es_step(run: RunContext, name: str, phase: EsPhase, step: int) -> StepReport:
@@ -29,11 +31,7 @@ def es_step(run: RunContext, name: str, phase: EsPhase, step: int) -> StepReport
     tally, sent = Tally(), run.comm.bytes_sent
     batch = run.batches.at(step)
     population = members(run.run_seed, step, phase.population, phase.estimator)
-    graded = [
-        (member, respond(run, member, phase.sigma, batch, tally)) for member in share(population, run.comm.rank, run.comm.size)
-    ]
-    with tally.timed("grade"):  # what generating did not hide
-        mine = [score(member, pending(), run.grading.config.max_errors, tally) for member, pending in graded]
+    mine = _score_share(run, phase, step, share(population, run.comm.rank, run.comm.size), batch, tally)
     with tally.timed("idle"):
         run.comm.barrier(f"members of update {step + 1}")
     with tally.timed("merge"):
@@ -45,13 +43,30 @@ def es_step(run: RunContext, name: str, phase: EsPhase, step: int) -> StepReport
     with tally.timed("update"):
         stats = run.engine.store.update(result.terms)
         digest = run.engine.store.digest()
+        turn = run.turn.cosine(result.terms, run.engine.store.layout.elements, run.engine.store.threads)
     agree_fields(run.comm, f"master weights after update {step + 1}", {"digest": digest}, error=Divergence)
     tally.add("bytes", run.comm.bytes_sent - sent)
     totals = sum_tallies(run.comm, tally.values)
     return StepReport(
         record=_record(name, phase, step, batch, scores, result, digest),
-        metrics=_metrics(scores, result, stats, totals, run.comm.size),
+        metrics=_metrics(scores, result, stats, turn, totals, run.comm.size),
     )
+
+
+def _score_share(
+    run: RunContext, phase: EsPhase, step: int, mine: Sequence[Member], batch: Batch, tally: Tally
+) -> list[MemberScore]:
+    """The scores of this rank's members; the last rank, which never has more than another, also scores the centre."""
+    graded = [(member, respond(run, member, phase.sigma, batch, tally)) for member in mine if phase.generate]
+    if phase.center and run.comm.rank == run.comm.size - 1:
+        graded.append((CENTER, respond(run, CENTER, 0.0, batch, tally)))
+    with tally.timed("grade"):  # what generating did not hide
+        scores = [score(member, pending(), run.grading.config.max_errors, tally) for member, pending in graded]
+    if scores and scores[-1].member == CENTER.index:
+        tally.add("center", scores.pop().reward)
+    if phase.reward == "random":
+        return [MemberScore(member.index, random_reward(run.run_seed, step, member.index)) for member in mine]
+    return scores
 
 
 def respond(run: RunContext, member: Member, sigma: float, batch: Batch, tally: Tally) -> Pending:
@@ -97,22 +112,25 @@ def _record(
 
 
 def _metrics(
-    scores: list[MemberScore], result: Estimate, stats: UpdateStats, totals: Mapping[str, float], ranks: int
+    scores: list[MemberScore], result: Estimate, stats: UpdateStats, turn: float, totals: Mapping[str, float], ranks: int
 ) -> Mapping[str, float]:
     """The tags of one step. Times are means over ranks, in seconds."""
     kept = [scores[i].reward for i in result.valid]
     times = {name: seconds / ranks for name, seconds in totals.items() if name.startswith("time/")}
     responses, tokens = totals.get("responses", 0.0), totals.get("tokens", 0.0)
-    generating, whole = times["time/generate"], sum(times.values())
+    generating, whole = times.get("time/generate", 0.0), sum(times.values())
+    center = {"reward/center": totals["center"], "es/center_rank": rank_of(totals["center"], kept)} if "center" in totals else {}
     share_of = {f"grade/{verdict}": totals.get(f"grade/{verdict}", 0.0) / max(responses, 1.0) for verdict in Verdict}
     return {
         "reward/mean": result.mean, "reward/std": result.std, "reward/min": min(kept), "reward/max": max(kept),
-        "es/update_norm": stats.norm, "es/step_cosine": stats.cosine,
+        **center,
+        "es/update_norm": stats.norm, "es/step_cosine": stats.cosine, "es/update_cosine": turn,
+        "es/distinct_rewards": effective_count(kept),
         "es/valid_members": len(kept), "es/zero_std": float(result.degenerate),
         "gen/tokens": tokens, "gen/mean_length": tokens / max(responses, 1.0),
         "gen/truncated": totals.get("truncated", 0.0) / max(responses, 1.0),
         **share_of, **times,
         "perf/tokens_per_s": tokens / whole,
-        "perf/overhead": whole / generating,
+        "perf/overhead": whole / generating if generating else math.nan,
         "perf/bytes_per_step": totals["bytes"] / ranks,
     }

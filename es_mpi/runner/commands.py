@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
-import shutil
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import es_mpi
+from es_mpi.checkpoint.files import new_folder
 from es_mpi.checkpoint.folder import checkpoints, clean, require_space
 from es_mpi.checkpoint.journal import Journal, read_journal
 from es_mpi.checkpoint.run_folder import RunFolder
@@ -79,20 +79,12 @@ def replay(run_dir: str, step: int, out: str) -> int:
     folder.require()
     config = load_resolved(run_dir)
     records = upto(read_journal(folder.journal), step)
-    if target.exists():
-        raise UsageError("the output folder exists", value=out, key="--out", remedy="name a folder that does not exist")
-    layout = read_layout(resolve(config.model.path), config.model.include, config.model.exclude)
-    require_space(target, folder_bytes(layout), key="--out")
-    store = MasterStore(layout, threads(config))
-    replay_terms(store, records)
-    partial = target.with_name(f".{target.name}.tmp-{os.getpid()}")
-    try:
-        partial.mkdir(parents=True)
+    with new_folder(target, key="--out") as partial:
+        layout = read_layout(resolve(config.model.path), config.model.include, config.model.exclude)
+        require_space(partial, folder_bytes(layout), key="--out")
+        store = MasterStore(layout, threads(config))
+        replay_terms(store, records)
         save_folder(layout, store.master, partial)
-        partial.rename(target)
-    except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise UsageError(f"the model cannot be written: {error.strerror}", value=out, key="--out") from error
     print(f"step {step} of {folder.path}: digest {store.digest()}, written to {target}")
     return EXIT_OK
 

@@ -67,6 +67,7 @@ def prepare(config: Config, folder: RunFolder) -> Prepared:
     prompts = encode_prompts(
         tokenizer, task, problems, max_model_len=config.model.max_model_len, max_tokens=config.sampling.max_tokens
     )
+    evalsets = evaluation_sets(config, task, tokenizer, gradings)  # adds their graders
     prepared = Prepared(
         config=config,
         folder=folder,
@@ -74,7 +75,7 @@ def prepare(config: Config, folder: RunFolder) -> Prepared:
         batches=Batches(problems, prompts, config.task.batch_size, config.run.seed),
         grading=grading,
         sampling=Sampling(config.sampling.temperature, config.sampling.top_p, config.sampling.max_tokens, task.stop),
-        evalsets=evaluation_sets(config, task, tokenizer, gradings),
+        evalsets=evalsets,
         gradings=tuple(gradings.values()),
         notes=tuple(notes),
     )

@@ -89,7 +89,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         ("show CONFIG", "not a run folder"),
         ("show CONFIG a=1", "a=1"),
         ("model smolm2-135m --out out", "'smollm2-135m'"),
-        ("bench noise CONFIG", "noise"),
+        ("bench nose CONFIG", "nose"),
     ],
 )
 def test_bad_input_exits_2_with_a_reason(
@@ -217,7 +217,7 @@ def test_doctor_reports_and_fails_with_the_noise_self_test(
 
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
-    assert all(word in out for word in ("python", "numpy", "cores", "memory", "self-test passed", native.isa()))
+    assert all(word in out for word in ("python", "numpy", "cores", "memory", "self-test passed", native.GOLDEN, native.isa()))
     monkeypatch.setattr(native, "self_test", raiser(Divergence("other noise")))
     assert main(["doctor"]) == 70
     assert "FAILED: Divergence: other noise" in capsys.readouterr().out

@@ -162,6 +162,209 @@ p - q ~ -q+p
 \sqrt{13} \text{ units} ~ \sqrt{13}
 a \le -2 ~ a \leqslant -2
 f(2) < f(3) ~ f(3) > f(2)
+x \in (-\infty, 2) \cup (3, \infty) ~ x<2 \text{ or } x>3
+\left\{ \frac{1}{2}, 3 \right\} ~ 3, 0.5
+\text{no solution} ~ No solution
+f^{-1}(x) = \frac{x-1}{2} ~ \frac{x-1}{2}
+\frac{x^2}{4} + \frac{y^2}{9} = 1 ~ 9x^2+4y^2=36
+y - 3 = 2(x-1) ~ y=2x+1
+y = 2x+1 ~ y - 3 = 2(x-1)
+y=2x+1 ~ 2x - y + 1 = 0
+(x-1)^2 + (y+2)^2 = 9 ~ x^2+y^2-2x+4y-4=0
+\log_{10} 100 ~ 2
+\sqrt[4]{16} ~ 2
+1.2\overline{34} ~ \frac{611}{495}
+3\sqrt{2} \text{ cm} ~ 3\sqrt 2
+\$1.50 ~ 1.5
+1, 2, \ldots, 10 ~ 1,2,\dots,10
+e^{i\pi/3} ~ \frac{1}{2}+\frac{\sqrt{3}}{2}i
+\cos\frac{\pi}{3} + i \sin \frac{\pi}{3} ~ e^{i\pi/3}
+\langle 1,2,3 \rangle ~ (1,2,3)
+|z|=2 ~ |z| = 2
+\frac{1}{2} \ln 3 ~ \ln \sqrt{3}
+\frac{\ln 8}{\ln 2} ~ 3
+\binom{n}{2} ~ \frac{n(n-1)}{2}
+2^{10}-1 ~ 1023
+\frac{10!}{5!5!} ~ 252
+C = 2\pi r ~ 2\pi r
+A = \pi r^2 ~ \pi r^{2}
+\angle ABC = 60^\circ ~ 60^\circ
+\triangle ABC ~ \triangle ABC
+AB = 5 ~ 5
+m\angle A = 30 ~ 30^\circ
+t = 3 \text{ seconds} ~ 3
+v = 5 \text{ m/s} ~ 5 \text{ m/s}
+9.8 \text{ m/s}^2 ~ 9.8
+\frac{3}{4} \text{ of the pizza} ~ \frac34
+\text{Alice} ~ Alice
+\text{Alice and Bob} ~ Bob and Alice
+\textbf{(B)} ~ B
+\textbf{(B) } 42 ~ B
+(-1)^n ~ (-1)^{n}
+n(n+1)/2 ~ \frac{n^2+n}{2}
+\frac{n(n+1)(2n+1)}{6} ~ \frac{2n^3+3n^2+n}{6}
+x = 2, -3 ~ \{2,-3\}
+x_1 = 2, x_2 = -3 ~ 2, -3
+x = 2 \text{ or } x = -3 ~ -3, 2
+-\frac{b}{2a} ~ \frac{-b}{2a}
+k > \frac{1}{4} ~ (\frac14, \infty)
+k > \frac{1}{4} ~ k>0.25
+0 < x \le 1 ~ (0,1]
+x \ge 0, x \ne 1 ~ [0,1)\cup(1,\infty)
+\sqrt{x+1} ~ (x+1)^{1/2}
+x^{-1} ~ \frac1x
+f'(x) = 2x ~ 2x
+2x\,dx ~ 2x dx
+\frac{2}{3} ~ 0.666666667
+0.67 ~ 0.67
+3,000,000 ~ 3 \times 10^6
+3 million ~ 3 million
+12 \frac{1}{2}\% ~ 12.5\%
+12.5\% ~ \frac{1}{8}
+1:2 ~ \frac{1}{2}
+1:2:3 ~ 2:4:6
+2 \text{ hours } 30 \text{ minutes} ~ 2 hours 30 minutes
+(2, -1) \text{ and } (3, 4) ~ (3,4), (2,-1)
+(a, b) = (2, 3) ~ a = 2, b = 3
+\left( \frac{1}{2}, \infty \right) ~ x > 0.5
+\mathbb{Z} ~ \mathbb{Z}
+\frac{\pi}{2} + k\pi ~ k\pi + \frac{\pi}{2}
+50^\circ 30' ~ 50.5^\circ
+\tan 45^\circ ~ 1
+\dfrac{\sqrt{6}+\sqrt{2}}{4} ~ \cos 15^\circ
+2\cos^2 x - 1 ~ \cos 2x
+\sec x ~ \frac{1}{\cos x}
+x\ln x - x + C ~ x(\ln x - 1) + C
+\ln|x| + C ~ \ln |x| + C
+\frac{1}{2}e^{2x} ~ \frac{e^{2x}}{2}
+\sinh x ~ \frac{e^x - e^{-x}}{2}
+\max(3,5) ~ 5
+\lfloor 3.7 \rfloor ~ 3
+\{1\} ~ 1
+\{ (1,2), (3,4) \} ~ (1,2), (3,4)
+\begin{bmatrix} x & y \end{bmatrix} ~ \begin{pmatrix} x & y\end{pmatrix}
+\begin{vmatrix} 1 & 2\\ 3& 4\end{vmatrix} ~ \begin{vmatrix} 1 & 2\\ 3& 4\end{vmatrix}
+a+b\sqrt{c} ~ b\sqrt{c}+a
+a^b \cdot a^c ~ a^{b+c}
+\sqrt{ab} ~ \sqrt{a}\sqrt{b}
+(2x-1)^3 ~ 8x^3-12x^2+6x-1
+\text{True} ~ true
+x=\dfrac{-b\pm\sqrt{b^2-4ac}}{2a} ~ \frac{-b\pm\sqrt{b^2-4ac}}{2a}
+4\frac{2}{3} ~ 4 \frac{2}{3}
+4\frac{2}{3} ~ \frac{14}{3}
+\frac{14}{3} ~ 4\frac{2}{3}
+-2\frac{1}{2} ~ -2.5
+2 \times 3 ~ 6
+6 ~ 2 \cdot 3
+(3, -4) ~ \left(3,-4\right).
+y=-\frac{3}{4}x+2 ~ 3x+4y=8
+3x+4y=8 ~ y=-\frac{3}{4}x+2
+\overline{AB} ~ AB
+0.5 ~ 1/2
+.75 ~ 75\%
+2\text{ or }3 ~ 2, 3
+5\text{ dollars} ~ \$5
+1 - \frac{1}{2^{n}} ~ 1-2^{-n}
+1{,}234{,}567 ~ 1234567
+1\,234\,567 ~ 1234567
+\{x \mid x > 3\} ~ (3,\infty)
+\{x \in \mathbb{R} : x \neq 0\} ~ (-\infty,0)\cup(0,\infty)
+\text{all real numbers} ~ \mathbb{R}
+\mathbb{R} ~ all real numbers
+\infty ~ infinity
+[-1,1]\setminus\{0\} ~ [-1,1] \setminus \{0\}
+\frac{1}{2},\frac{1}{3},\frac{1}{6} ~ \frac16, \frac13, \frac12
+2 + \sqrt{3}i ~ 2+i\sqrt{3}
+\sqrt{-4} ~ 2i
+10^{10} ~ 10,000,000,000
+$\frac{1}{3}$ ~ $33\frac13\%$
+$2x+4$ ~ $2(x+2)$
+5,10,15 ~ \{5, 10, 15\}
+$10\%$ ~ 10 percent
+$\sqrt{2}$ ~ 2^{1/2}
+$\frac{\sqrt{2}}{2}$ ~ 1/\sqrt2
+$x^2 - 4$ ~ (x-2)(x+2)
+$n = 4k+1$ ~ n=4k+1
+$(0, \infty)$ ~ x > 0
+$\{0, 1\}$ ~ x=0 \text{ or } x=1
+$4 + 3i$ ~ 3i + 4
+$(-1, 2]$ ~ -1 < x \leq 2
+$\frac{13}{4}$ ~ 3.25
+$3.25$ ~ 3 \frac{1}{4}
+$1.5\times 10^{3}$ ~ 1500
+$2.998 \times 10^8 \text{ m/s}$ ~ 2.998\times10^{8}
+$6.02 \cdot 10^{23}$ ~ 6.02e23
+$\ln 2$ ~ \log_e 2
+$8\text{ km/h}$ ~ 8 km/h
+$\$18.90$ ~ 18.9
+$1,\!000,\!000$ ~ 1000000
+$\left\lfloor \frac{n}{2} \right\rfloor$ ~ \lfloor n/2 \rfloor
+$\frac{n!}{k!(n-k)!}$ ~ \binom{n}{k}
+$3\sqrt[3]{4}$ ~ \sqrt[3]{108}
+$(1+\sqrt{2})^2$ ~ 3+2\sqrt{2}
+$\tan\theta$ ~ \frac{\sin\theta}{\cos\theta}
+$120^{\circ}$ ~ 120 degrees
+$120$ degrees ~ 120^\circ
+$\frac{2\pi}{3}$ ~ \frac{2}{3}\pi
+$2\pi r h + 2 \pi r^2$ ~ 2\pi r (r+h)
+$y = x^2 + 1$ ~ x^2+1
+$x^2 + 1$ ~ y = x^2+1
+$f(x) = 2x$ ~ g(x) = 2x
+$a = -1, b = 2$ ~ (-1, 2)
+$(a,b) = (-1,2)$ ~ a=-1, b=2
+$m = \frac{1}{2}, n = 3$ ~ m=0.5 \text{ and } n=3
+$\{(x,y) : x = y\}$ ~ \{(x, y) : x=y\}
+$\begin{pmatrix}1\\0\end{pmatrix}$ ~ \begin{bmatrix} 1 \\ 0 \end{bmatrix}
+$\left[\begin{array}{cc}1&2\\3&4\end{array}\right]$ ~ \begin{pmatrix}1&2\\3&4\end{pmatrix}
+$6:5$ ~ \frac{6}{5}
+$4.5\text{ hours}$ ~ 4.5 hrs
+$\text{Sunday}$ ~ \text{Sunday}
+$-\frac{3}{2}$ ~ -1\frac12
+$0$ ~ 0.0
+$-0$ ~ 0
+$100$ ~ 1 \times 10^2
+$2^{-3}$ ~ \frac18
+$1+\frac{1}{2}+\frac{1}{4}$ ~ 1.75
+$\frac{7}{8}$ ~ .875
+$\sin^{-1}\frac{1}{2}$ ~ \frac{\pi}{6}
+$\arctan 1$ ~ 45^\circ
+$\cot x$ ~ \frac{1}{\tan x}
+$x \leq -1 \text{ or } x \geq 1$ ~ (-\infty,-1]\cup[1,\infty)
+$|x| $ ~ \sqrt{x^2}
+$(x, y) = (1, 2), (3, 4)$ ~ (1,2),(3,4)
+$x = 5$ or $x = -5$ ~ \pm 5
+$k=\pm 1$ ~ 1, -1
+no real solutions ~ \text{No real solutions}
+$\frac{1}{x+1}$ ~ (x+1)^{-1}
+$\overline{AB}$ ~ \overline{AB}
+$ABC$ ~ ABC
+$15 \%$ ~ 0.15
+$0.15$ ~ 15\%
+$12 \mathrm{~cm}$ ~ 12
+$12 \mathrm{~cm}^{2}$ ~ 12 \text{ cm}^2
+$\mathrm{(A)}$ ~ A
+$\mathbf{A}$ ~ \textbf{A}
+$\frac{3 \sqrt{3}}{4}$ square units ~ \frac{3\sqrt3}{4}
+$t \geq 3$ ~ [3,\infty)
+$8!$ ~ 40320
+$C_{10}^3$ ~ C_{10}^{3}
+$1 \leq a < 2$ ~ [1,2)
+$S_n = n^2$ ~ n^2
+$a_n=2n-1$ ~ 2n-1
+$\frac{1}{2}n(n+1)$ ~ \frac{n^2+n}{2}
+$e^2$ ~ e^{2}
+$(2,3)\cup(3,4)$ ~ (3,4) \cup (2,3)
+$2k\pi + \frac{\pi}{3}, k\in Z$ ~ \frac{\pi}{3}+2k\pi
+$1:\sqrt{3}:2$ ~ 1:\sqrt3:2
+$4^{\text{th}}$ ~ 4
+$\frac{5}{6} \pi$ ~ 150^\circ
+$\varnothing$ ~ \emptyset
+$[0,+\infty)$ ~ [0, \infty)
+$x+y-3=0$ ~ y=3-x
+$y=3-x$ ~ x+y=3
+$3x-4y+5=0$ ~ y = \frac{3}{4}x+\frac{5}{4}
+$\frac{x^{2}}{4}+y^{2}=1$ ~ x^2+4y^2=4
+$y^2=4x$ ~ y^{2} = 4x
 """
 
 DIFFERENT = r"""
@@ -290,6 +493,44 @@ f(x)=x^2 ~ f(x)=x^3
 5 ~ at most 5
 -5 ~ 5
 5 ~ \text{at least } 5
+$(0, \infty)$ ~ x \ge 0
+$x = 5$ or $x = -5$ ~ 5
+$y^2=4x$ ~ y^2=-4x
+$x^2+4y^2=4$ ~ 4x^2+y^2=4
+$3.25$ ~ 3 \frac{1}{3}
+$(2,3)\cup(3,4)$ ~ (2,4)
+$-0.5$ ~ 0.5
+$120^\circ$ ~ \frac{\pi}{3}
+$8\text{ km/h}$ ~ 8 \text{ m/s}
+$n=4k+1$ ~ n=4k+3
+$\{(x,y) : x = y\}$ ~ \{(x, y) : x=-y\}
+$k = \pm 1$ ~ 1
+$3:4$ ~ 3:5
+$x^2$ ~ 2x
+$a_n=2n-1$ ~ 2n+1
+$100$ ~ 100!
+$5$ ~ 5x
+$\frac12$ ~ \frac12 x
+$6$ ~ \text{six or seven}
+$1,2,3$ ~ 123
+$12$ ~ 1, 2
+$10$ ~ 10^{10}
+$3\sqrt{2}$ ~ 3\sqrt{3}
+$\log_2 3$ ~ \log_3 2
+$\frac{a}{b}$ ~ \frac{b}{a}
+$x+y$ ~ x-y
+$f(x)=2x$ ~ 3x
+$\text{Sunday}$ ~ \text{Monday}
+$\text{even}$ ~ not even
+$\text{increasing}$ ~ \text{decreasing}
+$1\le a<2$ ~ (1,2)
+$(1,2)$ ~ \{1,2\}
+$(1,2)$ ~ 2,1
+$\infty$ ~ 10^{100}
+$0.5$ ~ 0.5001
+$0.333$ ~ 0.3333333
+$2.5$ ~ \frac{51}{20}
+$1.23$ ~ \frac{1235}{1000}
 """
 
 
@@ -410,6 +651,22 @@ def test_towers_nests_and_floods_are_wrong_at_once(text: str) -> None:
     grade = make_grader("math_verify")
     assert grade(rf"\boxed{{{text}}}", "7", False).verdict in (Verdict.WRONG, Verdict.UNPARSED)
     assert grade(r"\boxed{7}", text, False).verdict is Verdict.WRONG
+
+
+PIECES = [
+    "1+", "x", "x^", "!", "%", "-", r"\pm", "1 m ", "|", "(", "[", "{", r"\{", ")", "}", "1,", "1;", "x=", "<", ":", r"\cup", "'",
+    r"\sin", r"\frac", r"\sqrt", "^\\circ", "_", "1 1/2 ", r"\text{m}", "word ", "&", r"\\", r"\begin{matrix}", "2(", "f(", "1/",
+    r"\lfloor", "and ", ".", "0.", r"\overline{3}", "million ", r"\int", "e^", "x_{", "in [", "2**",
+]  # fmt: skip
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_flood_that_is_short_enough_to_be_read_is_no_exception(piece: str) -> None:
+    grade = make_grader("math_verify")
+    for flood in (piece * (1400 // len(piece)), piece * (300 // len(piece)), piece * 40 + "1", "1" + piece * 40):
+        assert grade(rf"\boxed{{{flood}}}", "7x", False).verdict in (Verdict.WRONG, Verdict.UNPARSED)
+        assert grade(r"\boxed{7x}", flood, False).verdict is Verdict.WRONG
 
 
 def test_every_line_of_the_tables_is_a_pair() -> None:

@@ -100,6 +100,8 @@ def test_pairs_must_fit(noise: ModuleType) -> None:
         ([1, -1], [0.1, 0.1], "seeds must be in"),
         ([1], [float("nan")], "coefficients must be finite"),
         ([1], [1e39], "coefficients must be finite in fp32, found 1e.39"),
+        (np.ones(1, np.uint64), np.full(1, np.inf, np.float32), "coefficients must be finite in fp32, found .*inf"),
+        (np.ones(1, np.int64) * -1, [0.1], "seeds must be in"),
     ],
 )
 def test_terms_must_fit(noise: ModuleType, seeds: list[int], coefficients: list[float], message: str) -> None:

@@ -6,6 +6,8 @@ import contextlib
 import ctypes
 import json
 import platform
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -165,3 +167,22 @@ def test_callers_rounding_mode_changes_no_bits_and_stays(isa: str) -> None:
         libm.fegetenv(after)
     assert (bits(found) == bits(expected)).all()
     assert after.raw[28:32] == unusual[28:32]
+
+
+@pytest.mark.skipif(not {"g++", "nm"} <= {name for name in ("g++", "nm") if shutil.which(name)}, reason="compiles with g++")
+@pytest.mark.parametrize("flags", [[], ["-mavx2", "-mfma"], ["-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl"]])
+def test_an_object_of_one_instruction_set_shares_no_symbol(tmp_path: Path, flags: list[str]) -> None:
+    """A template of the standard library compiled there would be a weak symbol, which a linker may pick for all: an illegal
+    instruction on an older machine. Each object defines its table alone and needs only C functions."""
+    if flags and platform.machine() != "x86_64":
+        pytest.skip("an instruction set of x86")
+    source = Path(__file__).parents[2] / "es_mpi" / "noise" / "csrc" / "kernels.cpp"
+    made = tmp_path / "kernels.o"
+    exact = ["-O1", "-std=c++17", "-fPIC", "-fno-math-errno", "-ffp-contract=off", "-w", "-DES_MPI_ISA=one"]
+    subprocess.run(["g++", *exact, *flags, "-c", str(source), "-o", str(made)], check=True, timeout=120)
+    lines = subprocess.run(["nm", str(made)], capture_output=True, text=True, check=True).stdout.splitlines()
+    symbols = {(line.split()[-2], line.split()[-1]) for line in lines}
+    outside = {(kind, name) for kind, name in symbols if kind.isupper()}
+    assert {name for kind, name in outside if kind != "U"} == {"es_mpi_kernels_one"}
+    plain = {"memcpy", "memset", "fmaf", "__stack_chk_fail", "_GLOBAL_OFFSET_TABLE_"}
+    assert {name for kind, name in outside if kind == "U"} <= plain

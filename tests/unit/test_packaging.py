@@ -60,19 +60,31 @@ def test_the_set_up_finds_the_version_of_pytorch() -> None:
     assert (REPO / "pyproject.toml").read_text(encoding="utf-8").count('"torch==') == 1
 
 
-@pytest.mark.slow  # it compiles the noise library
-def test_a_wheel_holds_the_package_its_library_and_nothing_else(tmp_path: Path) -> None:
+def build_wheel(tmp_path: Path, *settings: str) -> Path:
     source = tmp_path / "source"
     wanted = ("es_mpi", "pyproject.toml", "CMakeLists.txt", "README.md", "LICENSE")
     shutil.copytree(REPO, source, ignore=lambda folder, found: [n for n in found if folder == str(REPO) and n not in wanted])
     for stale in source.rglob("*.so"):
         stale.unlink()
-    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", str(tmp_path), str(source)]
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", *settings, "--wheel-dir", str(tmp_path), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     [wheel] = tmp_path.glob("*.whl")
     assert wheel.name.startswith(f"es_mpi-{es_mpi.__version__}-py3-none-"), "one wheel serves every Python"
-    held = set(zipfile.ZipFile(wheel).namelist())
+    return wheel
+
+
+@pytest.mark.slow  # it compiles the noise library
+def test_a_wheel_holds_the_package_its_library_and_nothing_else(tmp_path: Path) -> None:
+    held = set(zipfile.ZipFile(build_wheel(tmp_path)).namelist())
     modules = {str(path.relative_to(REPO)) for path in (REPO / "es_mpi").rglob("*.py")}
     assert {*modules, "es_mpi/py.typed", "es_mpi/noise/libes_mpi_noise.so"} <= held
-    assert not [name for name in held if "csrc" in name or "tests" in name or name.endswith((".pyc", ".cpp"))]
+    assert not [name for name in held if "csrc" in name or "tests" in name or name.endswith((".pyc", ".cpp", ".cu"))]
+
+
+@pytest.mark.slow  # it installs CMake
+def test_without_a_compiler_the_package_installs_without_its_library(tmp_path: Path) -> None:
+    """The reference then makes the noise, see test_noise_arguments."""
+    held = zipfile.ZipFile(build_wheel(tmp_path, "-C", "cmake.define.CMAKE_CXX_COMPILER=NOTFOUND")).namelist()
+    assert "es_mpi/noise/reference.py" in held
+    assert not [name for name in held if name.endswith(".so")]

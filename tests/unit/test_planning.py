@@ -49,8 +49,21 @@ def test_memory_of_a_cpu_rank(config: Config) -> None:
 def test_memory_of_a_gpu_rank(config: Config) -> None:
     memory = planned(config, gpu="H100").memory
     assert memory.engine == 2 * (1_000_000 + 200_000)
-    assert memory.gpu == memory.engine + memory.kv_cache == int(80 * 0.85 * GIB)
+    assert memory.device_master == memory.master == 4 * 1_001_472
+    assert memory.gpu == memory.device_master + memory.engine + memory.kv_cache == int(80 * 0.85 * GIB)
     assert memory.host == memory.master + memory.process
+
+
+@pytest.mark.parametrize(
+    ("choice", "billions", "there"), [("auto", 8, True), ("auto", 10, False), ("device", 10, True), ("host", 1, False)]
+)
+def test_the_master_lives_on_a_gpu_that_has_room(config: Config, choice: str, billions: int, there: bool) -> None:
+    config = dataclasses.replace(config, engine=dataclasses.replace(config.engine, master=choice))
+    model = dataclasses.replace(MODEL, parameters=billions * 10**9, elements=billions * 10**9)
+    with_gpu, without = planned(config, model, gpu="H100"), planned(config, model)
+    assert with_gpu.memory.device_master == (with_gpu.memory.master if there else 0)
+    assert (with_gpu.phases[0].load_s < without.phases[0].load_s / 10) == there
+    assert without.memory.device_master == 0
 
 
 @pytest.mark.parametrize(("ranks", "members"), [(1, 16), (2, 8), (3, 6), (5, 4), (16, 1), (20, 1)])

@@ -15,7 +15,6 @@ QUALIFIERS = frozenset(
     "double".split()
 )
 NOTHING: frozenset[str] = frozenset()
-ARGUMENT_ENDS = frozenset({"+", "-", "pm", "mp"})
 
 
 class Atoms(Cursor):
@@ -62,6 +61,7 @@ class Atoms(Cursor):
         """An atom with powers, factorials, percent signs, degrees and primes behind it."""
         node = self.atom(stop)
         while self.token is not None and self.token.text not in stop:
+            self.count()
             if self.accept("^"):
                 node = self._power(node)
             elif self.accept("!"):
@@ -162,10 +162,8 @@ class Atoms(Cursor):
 
     def _number(self, digits: str) -> Node:
         """A number, in the base that its subscript says."""
-        if not self.at("_"):
-            return Node("num", text=digits)
-        self.take()
-        return Node("based", (Node("num", text=digits),), self._subscript())
+        number = Node("num", text=digits)
+        return Node("based", (number,), self._subscript()) if self.accept("_") else number
 
     def _subscript(self) -> str:
         """A subscript as the end of a name: one token, or the text of a group."""
@@ -221,6 +219,7 @@ class Atoms(Cursor):
             return (self.argument(),)
         node = self.postfix(NOTHING)
         while self.token is not None and self.token.kind in ("num", "sym") and not (self.token.kind == "num" == node.kind):
+            self.count()
             node = Node("mul", (node, self.postfix(NOTHING)))
         return (node,)
 

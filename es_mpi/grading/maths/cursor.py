@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from es_mpi.grading.maths.lexer import Token
-from es_mpi.grading.maths.node import MAX_DEPTH, Unreadable
+from es_mpi.grading.maths.node import MAX_DEPTH, MAX_OPERATIONS, Unreadable
 
 
 class Cursor:
@@ -16,6 +16,7 @@ class Cursor:
         self.tokens = tokens
         self.place = 0
         self.depth = 0
+        self.operations = 0
 
     @property
     def token(self) -> Token | None:
@@ -45,6 +46,12 @@ class Cursor:
         if token.text not in texts:
             raise Unreadable(f"expected {texts[0]}, found {token.text!r}")
         return token.text
+
+    def count(self) -> None:
+        """One operation more; Unreadable where they are too many."""
+        self.operations += 1
+        if self.operations > MAX_OPERATIONS:
+            raise Unreadable("too many operations")
 
     @contextmanager
     def deeper(self) -> Iterator[None]:

@@ -43,7 +43,8 @@ _DRESS = re.compile(
     r"|\\[\[\]()!,;:> ]|\$|~|\\(?:\$)|[€£¥]|\\phantom\{[^{}]*\}|\*\*|&(?=\s*=)"
 )
 _ESCAPED = re.compile(  # a text that was escaped twice; elsewhere two backslashes end a row
-    r"\\\\(?=(?:[dt]?frac|sqrt|text|mathrm|left|right|pi|infty|cdot|times|sin|cos|tan|ln|log|cup|in|leq?|geq?|pm|circ|[bB]igg?[lr]?)(?![A-Za-z])"
+    r"\\\\(?=(?:[dt]?frac|sqrt|text|mathrm|left|right|pi|infty|cdot|times|sin|cos|tan|ln|log|cup|in|leq?|geq?|pm|circ"
+    r"|[bB]igg?[lr]?)(?![A-Za-z])"
     r"|[{}](?!\\))"
 )
 _JOINED = re.compile(r"(?<=[0-9])(?:\{,\}|,\\!)\s*(?=[0-9]{3})")

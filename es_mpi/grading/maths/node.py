@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 MAX_LENGTH = 1500  # characters of an answer; longer ones are compared as text only
 MAX_DEPTH = 50  # brackets in brackets
+MAX_OPERATIONS = 250  # signs and implied products, which a tree may hold one below the other
 MAX_DIGITS = 400  # of one number
 
 

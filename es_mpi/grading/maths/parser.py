@@ -83,6 +83,7 @@ class Parser(Atoms):
     def union(self, stop: frozenset[str]) -> Node:
         node = self.ratio(stop)
         while sign := self.accept("cup", "setminus"):
+            self.count()
             kind = "union" if sign == "cup" else "without"
             node = Node(kind, (*(node.args if kind == node.kind == "union" else (node,)), self.ratio(stop)))
         return node
@@ -104,12 +105,14 @@ class Parser(Atoms):
             return node
         node = Node("unit", (node,), words)
         if self.token is not None and self.token.kind == "num" and is_unit(unit_name(words)):  # 2 hours 30 minutes
+            self.count()
             return Node("tuple", (node, self.quantity(stop)), "()")
         return node
 
     def sum(self, stop: frozenset[str]) -> Node:
         node = self.signed(stop)
         while sign := self.accept("+", "-", "pm", "mp"):
+            self.count()
             right = self.product(stop)
             if sign in ("+", "-"):
                 node = Node("add", (node, right if sign == "+" else Node("neg", (right,))))
@@ -128,6 +131,7 @@ class Parser(Atoms):
     def product(self, stop: frozenset[str]) -> Node:
         node = self.postfix(stop)
         while self.token is not None and self.token.text not in stop:
+            self.count()
             if sign := self.accept("*", "/"):
                 right = self.signed_factor(stop)
                 node = Node("mul" if sign == "*" else "div", (node, right))

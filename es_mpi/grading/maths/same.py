@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
+from typing import TypeVar
 
 from es_mpi.grading.maths.equations import is_solution, same_equation
 from es_mpi.grading.maths.intervals import Interval, intervals, is_set_of_reals
@@ -13,6 +14,7 @@ from es_mpi.grading.maths.quantity import same_quantity
 from es_mpi.grading.maths.units import same_unit, without_unit
 from es_mpi.grading.maths.words import same_words
 
+T = TypeVar("T")
 MAX_ENTRIES = 100
 MAX_SIGNS = 6  # independent plus-or-minus signs in one tuple
 
@@ -147,7 +149,7 @@ def _ordered(gold: Sequence[Node], answer: Sequence[Node]) -> bool:
     return all(_ordered(g.args, a.args) if g.kind == a.kind == "row" else same(g, a) for g, a in zip(gold, answer, strict=True))
 
 
-def _unordered(gold, answer, alike) -> bool:  # type: ignore[no-untyped-def]
+def _unordered(gold: Sequence[T], answer: Sequence[T], alike: Callable[[T, T], bool]) -> bool:
     """Does a pairing exist? Sameness is an equivalence, so the first fit will do."""
     left = list(answer)
     if len(left) != len(gold):

@@ -25,4 +25,4 @@ def spoken(answer: str) -> tuple[str, ...] | None:
 def key(text: str) -> tuple[str, ...]:
     """The phrases of an answer in words, sorted."""
     phrases = (re.findall(r"\w+", phrase.casefold()) for phrase in _JOINS.split(text))
-    return tuple(sorted(" ".join(word for word in words if word not in _ARTICLES) for words in phrases if words))
+    return tuple(sorted(" ".join([word for word in words if word not in _ARTICLES] or words) for words in phrases if words))

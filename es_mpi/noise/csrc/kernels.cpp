@@ -1,8 +1,8 @@
 // The kernels of one instruction set: this file is compiled once for each (see CMakeLists.txt), with ES_MPI_ISA its name.
 //
 // Work goes by tiles of 1024 elements of the global index, aligned, so that a call's first and last tile may be partial;
-// those go through a buffer. Within a tile, arrays of words and of normals live in the first-level cache, and plain loops
-// over them vectorise.
+// those go through a buffer. Within a tile, words and normals pass through arrays in the first-level cache.
+#include "digest.h"
 #include "kernels.h"
 #include "lanes.h"
 #include "philox_normal.h"
@@ -13,8 +13,8 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "two words share a 64-b
 namespace {
 
 constexpr int TILE = 1024;
-constexpr int BLOCKS = TILE / 4;
-constexpr int PAIRS = TILE / 2;
+constexpr int VECTORS = TILE / 2 / LANES;  // of the radii, and of the angles, of a tile
+constexpr int GROUPS = 4;                  // vectors worked on at once
 
 struct Tile {
     uint64_t base;    // global index of the tile's first element, a multiple of TILE
@@ -40,115 +40,131 @@ ES_MPI_INLINE void copy(void* to, const void* from, int elements, int size) {
 
 // ---- noise of a tile -------------------------------------------------------------------------------------------------
 
-// Element 2i is r cos, element 2i + 1 is r sin of pair i; a Philox block (w0 w1 w2 w3) holds the pairs (w0 w1), (w2 w3).
-struct PairWords {
-    typedef uint32_t __attribute__((may_alias)) Word;
-    alignas(64) Word radius[PAIRS];
-    alignas(64) Word angle[PAIRS];
+// A Philox block (w0 w1 w2 w3) holds the polar coordinates (w0 w1), (w2 w3) of two pairs of normals. Within a vector of
+// 64-bit lanes, a block each, blocks are in the order that makes `zip` of the normals that of the elements: 0 2 1 3 of four.
+struct Polar {
+    Words radius[VECTORS], angle[VECTORS];
 };
 
-ES_MPI_INLINE void generate(PairWords& words, uint64_t base, uint64_t seed, uint64_t stream) {
-    constexpr int GROUPS = 4;
+ES_MPI_INLINE void words(Polar& polar, uint64_t base, uint64_t seed, uint64_t stream) {
     constexpr uint64_t LOW = 0xffffffff;
-    const uint64_t block = base / 4;  // a tile never crosses 2^32 blocks: its high word is constant
-    const Lanes zero = {};
-    Lanes iota = {};
-    for (int i = 0; i < lanes; ++i) iota[i] = uint64_t(i);
-    for (int j = 0; j < BLOCKS; j += lanes * GROUPS) {
-        Words<Lanes> c[GROUPS];
-#pragma GCC unroll 8
+    constexpr int BLOCKS = LANES / 2;  // a vector
+    const uint64_t first = base / 4;   // a tile never crosses 2^32 blocks: their high word is constant
+    const Wide zero = {};
+    Wide low = zero + (first & LOW);
+    for (int i = 0; i < BLOCKS; ++i) low[i] += uint64_t(i % 2 * (BLOCKS / 2) + i / 2);
+    for (int v = 0; v < VECTORS; v += GROUPS) {
+        Block<Wide> c[GROUPS];
+        ES_MPI_UNROLL
         for (int g = 0; g < GROUPS; ++g)
-            c[g] = {iota + ((block & LOW) + uint64_t(j + g * lanes)), zero + (block >> 32), zero + (stream & LOW),
-                    zero + (stream >> 32)};
-        philox(c, Key(seed));
-#pragma GCC unroll 8
+            c[g] = {low + uint64_t(g * BLOCKS), zero + (first >> 32), zero + (stream & LOW), zero + (stream >> 32)};
+        philox(c, seed);
+        ES_MPI_UNROLL
         for (int g = 0; g < GROUPS; ++g) {
-            const Lanes radius = (c[g].w0 & LOW) | (c[g].w2 << 32);
-            const Lanes angle = (c[g].w1 & LOW) | (c[g].w3 << 32);
-            __builtin_memcpy(words.radius + 2 * (j + g * lanes), &radius, sizeof radius);
-            __builtin_memcpy(words.angle + 2 * (j + g * lanes), &angle, sizeof angle);
+            polar.radius[v + g] = pack(c[g].w0, c[g].w2);
+            polar.angle[v + g] = pack(c[g].w1, c[g].w3);
         }
+        low += uint64_t(GROUPS * BLOCKS);
     }
 }
+
+// Calls body(i, z0, z1) for i = 0, 2 * LANES, ... with the normals of vector i / (2 * LANES) of `polar`. In two passes, for a
+// short one keeps the processor's queues full of independent work.
+template <class Body>
+ES_MPI_INLINE void box_muller(const Polar& polar, Body body) {
+    Floats r[VECTORS];
+    for (int v = 0; v < VECTORS; v += GROUPS) radius<GROUPS>(r + v, polar.radius + v);
+    for (int v = 0; v < VECTORS; ++v) {
+        const Direction<Floats> unit = direction<Floats>(polar.angle[v]);
+        body(2 * LANES * v, r[v] * unit.cos, r[v] * unit.sin);
+    }
+}
+
+// Calls body(i, z0, z1) with the normals of the elements [base + i, base + i + 2 * LANES), i = 0, 2 * LANES, ...:
+// zip_low(z0, z1) and zip_high(z0, z1) give them in order.
+template <class Body>
+ES_MPI_INLINE void each_normals(uint64_t base, uint64_t seed, uint64_t stream, Body body) {
+    Polar polar;
+    words(polar, base, seed, stream);
+    box_muller(polar, body);
+}
+
+ES_MPI_INLINE Floats load(const float* from) {
+    Floats values;
+    __builtin_memcpy(&values, from, sizeof values);
+    return values;
+}
+
+template <class Vector>
+ES_MPI_INLINE void store(void* to, Vector values) { __builtin_memcpy(to, &values, sizeof values); }
 
 // ---- FILL ------------------------------------------------------------------------------------------------------------
 
 void fill(float* out, uint64_t n, uint64_t g0, uint64_t seed, uint64_t stream) {
     each_tile(g0, n, [=](Tile tile) {
-        PairWords words;
-        generate(words, tile.base, seed, stream);
         float edge[TILE];
-        float* __restrict z = tile.whole() ? out + tile.offset : edge;
-        for (int i = 0; i < PAIRS; ++i) {
-            const Normals pair = box_muller(words.radius[i], words.angle[i]);
-            z[2 * i] = pair.z0;
-            z[2 * i + 1] = pair.z1;
-        }
+        float* z = tile.whole() ? out + tile.offset : edge;
+        each_normals(tile.base, seed, stream, [=](int i, Floats z0, Floats z1) {
+            store(z + i, zip_low(z0, z1));
+            store(z + i + LANES, zip_high(z0, z1));
+        });
         if (!tile.whole()) copy(out + tile.offset, edge + tile.begin, tile.end - tile.begin, sizeof(float));
     });
 }
 
 // ---- PERTURB ---------------------------------------------------------------------------------------------------------
 
-// noisy = fma(sigma, eps, theta). A sigma of 0 is a plain cast: no noise is made, and -0 stays -0.
-ES_MPI_INLINE void add_noise(float* __restrict noisy, const float* __restrict theta, uint64_t base, uint64_t seed,
-                             uint64_t stream, float sigma) {
-    PairWords words;
-    generate(words, base, seed, stream);
-    for (int i = 0; i < PAIRS; ++i) {
-        const Normals pair = box_muller(words.radius[i], words.angle[i]);
-        noisy[2 * i] = fma32(sigma, pair.z0, theta[2 * i]);
-        noisy[2 * i + 1] = fma32(sigma, pair.z1, theta[2 * i + 1]);
+template <Dtype dtype>
+ES_MPI_INLINE void cast_tile(char* out, const float* values) {
+    for (int i = 0; i < TILE; i += 2 * LANES) {
+        const Floats low = load(values + i), high = load(values + i + LANES);
+        if constexpr (dtype == BF16) {
+            store(out + 2 * i, narrow(bf16_bits(low), bf16_bits(high)));
+        } else if constexpr (dtype == FP16) {
+            store(out + 2 * i, narrow(fp16_bits(low), fp16_bits(high)));
+        } else {
+            store(out + 4 * i, low);
+            store(out + 4 * (i + LANES), high);
+        }
     }
 }
 
-ES_MPI_INLINE void cast(void* out, Dtype dtype, const float* __restrict values) {
-    uint16_t* __restrict half = static_cast<uint16_t*>(out);
-    if (dtype == BF16)
-        for (int i = 0; i < TILE; ++i) half[i] = bf16_bits(values[i]);
-    else if (dtype == FP16)
-        for (int i = 0; i < TILE; ++i) half[i] = fp16_bits(values[i]);
-    else
-        copy(out, values, TILE, sizeof(float));
+// out = round(fma(sigma, eps, theta)). A sigma of 0 is a plain cast: no noise is made, and -0 stays -0.
+template <Dtype dtype>
+ES_MPI_INLINE void perturb_tile(char* out, const float* theta, uint64_t base, uint64_t seed, uint64_t stream, float sigma) {
+    if (sigma == 0.0f) return cast_tile<dtype>(out, theta);
+    float noisy[TILE];
+    float* to = dtype == FP32 ? reinterpret_cast<float*>(out) : noisy;
+    each_normals(base, seed, stream, [=](int i, Floats z0, Floats z1) {
+        store(to + i, fma32(sigma, zip_low(z0, z1), load(theta + i)));
+        store(to + i + LANES, fma32(sigma, zip_high(z0, z1), load(theta + i + LANES)));
+    });
+    if (dtype != FP32) cast_tile<dtype>(out, noisy);
+}
+
+template <Dtype dtype>
+void perturb_as(void* out, const float* master, uint64_t n, uint64_t g0, uint64_t seed, uint64_t stream, float sigma) {
+    constexpr int size = dtype == FP32 ? 4 : 2;
+    each_tile(g0, n, [=](Tile tile) {
+        const int count = tile.end - tile.begin;
+        const float* theta = master + tile.offset;
+        char* to = static_cast<char*>(out) + tile.offset * size;
+        if (tile.whole()) return perturb_tile<dtype>(to, theta, tile.base, seed, stream, sigma);
+        float theta_edge[TILE] = {};
+        char out_edge[TILE * size];
+        copy(theta_edge + tile.begin, theta, count, sizeof(float));
+        perturb_tile<dtype>(out_edge, theta_edge, tile.base, seed, stream, sigma);
+        copy(to, out_edge + tile.begin * size, count, size);
+    });
 }
 
 void perturb(void* out, Dtype dtype, const float* master, uint64_t n, uint64_t g0, uint64_t seed, uint64_t stream,
              float sigma) {
-    const int size = dtype == FP32 ? 4 : 2;
-    each_tile(g0, n, [=](Tile tile) {
-        const int count = tile.end - tile.begin;
-        float theta_edge[TILE] = {}, out_edge[TILE], noisy[TILE];
-        const float* theta = master + tile.offset;
-        char* to = static_cast<char*>(out) + tile.offset * size;
-        if (!tile.whole()) {
-            copy(theta_edge + tile.begin, theta, count, sizeof(float));
-            theta = theta_edge;
-        }
-        if (sigma != 0.0f) {
-            add_noise(noisy, theta, tile.base, seed, stream, sigma);
-            theta = noisy;
-        }
-        cast(tile.whole() ? to : reinterpret_cast<char*>(out_edge), dtype, theta);
-        if (!tile.whole()) copy(to, reinterpret_cast<char*>(out_edge) + tile.begin * size, count, size);
-    });
+    constexpr decltype(&perturb_as<FP32>) as[] = {perturb_as<FP32>, perturb_as<BF16>, perturb_as<FP16>};
+    as[dtype](out, master, n, g0, seed, stream, sigma);
 }
 
 // ---- UPDATE ----------------------------------------------------------------------------------------------------------
-
-struct Increment {
-    alignas(64) float even[PAIRS];
-    alignas(64) float odd[PAIRS];
-};
-
-ES_MPI_INLINE void accumulate(Increment& a, uint64_t base, uint64_t seed, uint64_t stream, float coefficient) {
-    PairWords words;
-    generate(words, base, seed, stream);
-    for (int i = 0; i < PAIRS; ++i) {
-        const Normals pair = box_muller(words.radius[i], words.angle[i]);
-        a.even[i] = fma32(coefficient, pair.z0, a.even[i]);
-        a.odd[i] = fma32(coefficient, pair.z1, a.odd[i]);
-    }
-}
 
 // theta += a; sums += (sum a^2, sum d^2, sum a d) with d the move of the bf16 copy. The sums keep 16 explicit lanes, so that
 // their order, and with it their last digits, is the same for every instruction set.
@@ -172,12 +188,16 @@ ES_MPI_INLINE void apply(float* __restrict theta, const float* __restrict a, dou
 void update(float* master, uint64_t n, uint64_t g0, const uint64_t* seeds, const float* coefficients, uint64_t count,
             uint64_t stream, double* sums) {
     each_tile(g0, n, [=](Tile tile) {
-        Increment sum = {};
-        for (uint64_t i = 0; i < count; ++i) accumulate(sum, tile.base, seeds[i], stream, coefficients[i]);
-        float a[TILE];
-        for (int i = 0; i < PAIRS; ++i) {
-            a[2 * i] = sum.even[i];
-            a[2 * i + 1] = sum.odd[i];
+        alignas(64) float a[TILE] = {};
+        for (uint64_t i = 0; i < count; ++i)
+            each_normals(tile.base, seeds[i], stream, [=, &a](int j, Floats z0, Floats z1) {
+                store(a + j, fma32(coefficients[i], z0, load(a + j)));
+                store(a + j + LANES, fma32(coefficients[i], z1, load(a + j + LANES)));
+            });
+        for (int j = 0; j < TILE; j += 2 * LANES) {
+            const Floats z0 = load(a + j), z1 = load(a + j + LANES);
+            store(a + j, zip_low(z0, z1));
+            store(a + j + LANES, zip_high(z0, z1));
         }
         float* theta = master + tile.offset;
         if (tile.whole()) return apply(theta, a, sums);
@@ -189,21 +209,41 @@ void update(float* master, uint64_t n, uint64_t g0, const uint64_t* seeds, const
     });
 }
 
-// ---- DIGEST ----------------------------------------------------------------------------------------------------------
+// ---- WORDS TO NORMALS ------------------------------------------------------------------------------------------------
 
-// The finaliser of splitmix64 (Steele et al., OOPSLA'14): a bijection of 64-bit words.
-ES_MPI_INLINE uint64_t mix64(uint64_t z) {
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
+// The normals of given words, for tests of every word there is: n pairs, a multiple of TILE / 2.
+void normals_of(float* z0, float* z1, const uint32_t* radii, const uint32_t* angles, uint64_t n) {
+    for (uint64_t done = 0; done < n; done += TILE / 2) {
+        Polar polar;
+        __builtin_memcpy(polar.radius, radii + done, sizeof polar.radius);
+        __builtin_memcpy(polar.angle, angles + done, sizeof polar.angle);
+        box_muller(polar, [=](int i, Floats first, Floats second) {
+            store(z0 + done + i / 2, first);
+            store(z1 + done + i / 2, second);
+        });
+    }
 }
 
-// sum over g of mix64(bits(theta_g) ^ (g + 1) GAMMA) mod 2^64. For a fixed g the term is a bijection of the bits, so any
-// change of one element changes the sum; a sum does not depend on how the elements are divided.
+// ---- PHILOX ----------------------------------------------------------------------------------------------------------
+
+// Exclusive or of the words of all tiles touched, by pairs: what noise costs at least, for `es-mpi bench noise`.
+uint64_t philox(uint64_t n, uint64_t g0, uint64_t seed, uint64_t stream) {
+    Wide sum = {};
+    each_tile(g0, n, [=, &sum](Tile tile) {
+        Polar polar;
+        words(polar, tile.base, seed, stream);
+        for (int v = 0; v < VECTORS; ++v) sum ^= Wide(polar.radius[v]) ^ Wide(polar.angle[v]);
+    });
+    for (int i = 1; i < LANES / 2; ++i) sum[0] ^= sum[i];
+    return sum[0];
+}
+
+// ---- DIGEST ----------------------------------------------------------------------------------------------------------
+
+// The sum of all terms mod 2^64.
 uint64_t digest(const float* master, uint64_t n, uint64_t g0) {
-    constexpr uint64_t GAMMA = 0x9E3779B97F4A7C15u;
-    uint64_t sum = 0, place = (g0 + 1) * GAMMA;
-    for (uint64_t i = 0; i < n; ++i, place += GAMMA) sum += mix64(as_bits(master[i]) ^ place);
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < n; ++i) sum += digest_term(master[i], g0 + i);
     return sum;
 }
 
@@ -214,4 +254,4 @@ uint64_t digest(const float* master, uint64_t n, uint64_t g0) {
 #define ES_MPI_NAME_(isa) #isa
 #define ES_MPI_NAME(isa) ES_MPI_NAME_(isa)
 
-extern const Kernels ES_MPI_TABLE(ES_MPI_ISA) = {ES_MPI_NAME(ES_MPI_ISA), fill, perturb, update, digest};
+extern const Kernels ES_MPI_TABLE(ES_MPI_ISA) = {ES_MPI_NAME(ES_MPI_ISA), fill, perturb, update, normals_of, philox, digest};

@@ -12,6 +12,8 @@ struct Kernels {
                     float sigma);
     void (*update)(float* master, uint64_t n, uint64_t g0, const uint64_t* seeds, const float* coefficients, uint64_t count,
                    uint64_t stream, double* sums);
+    void (*normals_of)(float* z0, float* z1, const uint32_t* radii, const uint32_t* angles, uint64_t n);
+    uint64_t (*philox)(uint64_t n, uint64_t g0, uint64_t seed, uint64_t stream);
     uint64_t (*digest)(const float* master, uint64_t n, uint64_t g0);
 };
 

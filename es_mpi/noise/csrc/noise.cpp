@@ -5,7 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cfenv>
+#include <condition_variable>
 #include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -65,34 +69,54 @@ private:
 
 uint64_t chunk_count(uint64_t g0, uint64_t n) { return n ? (g0 + n - 1) / CHUNK - g0 / CHUNK + 1 : 0; }
 
-// Calls work(chunk, offset, count) for every chunk of [g0, g0 + n). Threads take the next free chunk, so one that the
-// machine holds up delays nobody; one that cannot be started is done without.
-template <class Work>
-void each_chunk(uint64_t g0, uint64_t n, int threads, Work work) {
-    const uint64_t chunks = chunk_count(g0, n);
-    std::atomic<uint64_t> next{0};
-    const auto run = [&] {
+// The chunks of one call. Threads take the next free one, so a thread that the machine holds up delays nobody: one that comes
+// when all are taken goes away again, and the caller has not waited for it.
+struct Job {
+    std::function<void(uint64_t)> work;
+    uint64_t chunks;
+    std::atomic<uint64_t> next{0}, done{0};
+    std::mutex mutex;
+    std::condition_variable finished;
+
+    void run() {
         const DefaultRounding guard;
         for (uint64_t chunk = next++; chunk < chunks; chunk = next++) {
-            const uint64_t first = std::max(g0, (g0 / CHUNK + chunk) * CHUNK);
-            const uint64_t last = std::min(g0 + n, (g0 / CHUNK + chunk + 1) * CHUNK);
-            work(chunk, first - g0, last - first);
+            work(chunk);
+            if (++done < chunks) continue;
+            const std::lock_guard lock(mutex);
+            finished.notify_all();
         }
+    }
+
+    void wait() {
+        std::unique_lock lock(mutex);
+        finished.wait(lock, [this] { return done == chunks; });
+    }
+};
+
+// Calls work(chunk, offset, count) for every chunk of [g0, g0 + n). A thread that cannot be started is done without.
+template <class Work>
+void each_chunk(uint64_t g0, uint64_t n, int threads, Work work) {
+    const auto job = std::make_shared<Job>();
+    job->chunks = chunk_count(g0, n);
+    job->work = [=](uint64_t chunk) {
+        const uint64_t first = std::max(g0, (g0 / CHUNK + chunk) * CHUNK);
+        const uint64_t last = std::min(g0 + n, (g0 / CHUNK + chunk + 1) * CHUNK);
+        work(chunk, first - g0, last - first);
     };
-    std::vector<std::thread> helpers;
     try {
-        for (uint64_t t = 1; t < std::min<uint64_t>(threads, chunks); ++t) helpers.emplace_back(run);
+        for (uint64_t t = 1; t < std::min<uint64_t>(threads, job->chunks); ++t) std::thread([job] { job->run(); }).detach();
     } catch (const std::system_error&) {
     }
-    run();
-    for (std::thread& helper : helpers) helper.join();
+    job->run();
+    job->wait();
 }
 
 }  // namespace
 
 // ---- the interface ---------------------------------------------------------------------------------------------------
 
-ES_MPI_EXPORT int es_mpi_noise_abi() { return 1; }
+ES_MPI_EXPORT int es_mpi_noise_abi() { return 2; }
 
 ES_MPI_EXPORT const char* es_mpi_noise_isa() { return kernels().isa; }
 
@@ -128,6 +152,19 @@ ES_MPI_EXPORT void es_mpi_noise_update(float* master, uint64_t n, uint64_t g0, c
     });
     std::fill(sums, sums + 3, 0.0);
     for (size_t i = 0; i < partial.size(); ++i) sums[i % 3] += partial[i];
+}
+
+ES_MPI_EXPORT void es_mpi_noise_normals_of(float* z0, float* z1, const uint32_t* radii, const uint32_t* angles, uint64_t n) {
+    const DefaultRounding guard;
+    kernels().normals_of(z0, z1, radii, angles, n);
+}
+
+ES_MPI_EXPORT uint64_t es_mpi_noise_philox(uint64_t n, uint64_t g0, uint64_t seed, uint64_t stream, int threads) {
+    std::atomic<uint64_t> sum{0};
+    each_chunk(g0, n, threads, [=, &sum, &k = kernels()](uint64_t, uint64_t offset, uint64_t count) {
+        sum ^= k.philox(count, g0 + offset, seed, stream);
+    });
+    return sum;
 }
 
 ES_MPI_EXPORT uint64_t es_mpi_noise_digest(const float* master, uint64_t n, uint64_t g0, int threads) {

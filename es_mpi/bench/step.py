@@ -1,4 +1,4 @@
-"""Speed as ratios within one process, so that the machine's mood cancels out."""
+"""One update against the bare generation of the same tokens, as a ratio within one process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from es_mpi.runner.prepare import prepare, threads
 ROUNDS = 3
 
 
-def step(config: Config) -> int:
+def run(config: Config) -> int:
     """One update's time over that of generating the same tokens with the bare engine, medians of interleaved rounds.
 
     A round scores the first phase's whole population: each member is evaluated as in training, then its responses are
@@ -62,8 +62,12 @@ def _round(context: RunContext, engine: Engine, phase: EsPhase, number: int) -> 
         engine.drop_caches()
         bare += _seconds(lambda: engine.generate(batch.prompts, context.sampling, batch.seeds))
     result = estimate(
-        population, scores,
-        estimator=phase.estimator, shaping=phase.shaping, alpha=phase.alpha, min_valid=phase.min_valid,
+        population,
+        scores,
+        estimator=phase.estimator,
+        shaping=phase.shaping,
+        alpha=phase.alpha,
+        min_valid=phase.min_valid,
     )
     with tally.timed("update"):
         engine.store.update(result.terms)

@@ -1,0 +1,1 @@
+"""Speed as ratios within one process, so that the machine's mood cancels out."""
