@@ -21,12 +21,14 @@ import numpy as np
 
 from es_mpi.errors import EXIT_OK, UsageError
 from es_mpi.noise import native
+from es_mpi.noise.arguments import MAX_THREADS
 
 ROUNDS = 5
 USUAL_MEMBERS = 2  # the usual way's cost is per member: two measure it
 ROWS, COLUMNS = 576, 1536  # of the tensors that the parameters are divided into
 FLAT_MEMBERS, FLAT_PARAMETERS = (8, 32, 128, 1024), 1 << 18
 SIGMA = 1e-3
+BYTES = 4 + 4 + 2 + 2  # a parameter: master, working copies, the usual way's weights
 
 Times = dict[str, list[float]]
 
@@ -36,6 +38,11 @@ def run(parameters: int, members: int, threads: int, as_json: bool) -> int:
     for name, value in (("--params", parameters), ("--members", members), ("--threads", threads)):
         if value < 1:
             raise UsageError(f"{name} must be at least 1", value=value)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if BYTES * parameters > memory:
+        raise UsageError("--params must fit the memory of this machine", value=parameters, expected=f"{memory // BYTES} or less")
+    if threads > MAX_THREADS:
+        raise UsageError(f"--threads must be at most {MAX_THREADS}", value=threads)
     native.philox(1, 0)
     times = measure(operations(parameters, members, threads))
     ns = {name: statistics.median(values) for name, values in times.items()}

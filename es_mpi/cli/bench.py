@@ -40,7 +40,10 @@ def run(args: argparse.Namespace) -> int:
 def count(text: str) -> int:
     """`135M` and the like as a number."""
     unit = UNITS.get(text[-1:].upper(), 1)
-    return int(float(text[:-1]) * unit) if unit > 1 else int(text)
+    number = float(text[:-1]) * unit if unit > 1 else int(text)
+    if not number < 2**63:
+        raise ValueError
+    return int(number)
 
 
 def _step(args: argparse.Namespace) -> int:

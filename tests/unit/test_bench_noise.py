@@ -51,6 +51,9 @@ def test_the_usual_way_is_undone_by_its_restore_only_nearly() -> None:
     [
         (["noise", "--params", "0"], "--params must be at least 1"),
         (["noise", "--threads", "-1"], "--threads must be at least 1"),
+        (["noise", "--params", "9000B"], "--params must fit the memory"),
+        (["noise", "--params", "infB"], "invalid count value: 'infB'"),
+        (["noise", "--threads", "5000"], "--threads must be at most 1024"),
         (["noise", "--params", "many"], "invalid count value: 'many'"),
         (["noise", "config.yaml"], "bench noise takes no config"),
         (["noise", "engine.threads=1"], "bench noise takes no config"),
