@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from es_mpi.config.schema import Config, EsPhase, EvalConfig
-from es_mpi.errors import UsageError, did_you_mean
+from es_mpi.config.schema import Config, EsPhase, EvalConfig, GrpoPhase, Phase
+from es_mpi.devices import CORE, Device
 
 GIB = 2**30
 BYTES_PER_MEMBER = 16  # one row of the merged table: member, status, reward
@@ -26,39 +26,6 @@ PERTURB_NS, PACK_NS, UPDATE_NS = (
 )  # a core's time an element: a member's write, a CPU engine's packing, one seed of an update
 DEVICE_UPDATE_NS = 0.003  # the same on a GPU: estimated for an A100 from its instruction counts, not measured
 ENGINE_STEP_S = 3e-3  # scheduling and sampling of one decode step
-COMPUTE_SHARE, MEMORY_SHARE = 0.35, 0.6  # of a GPU's peaks that an engine reaches
-
-
-@dataclass(frozen=True)
-class Device:
-    """What generates on a rank: FLOP/s and memory bytes/s that an engine reaches, its own memory in GiB (None: the host's)."""
-
-    name: str
-    flops: float
-    bandwidth: float
-    memory_gib: float | None = None
-
-
-def _gpu(name: str, tera_flops: float, tera_bytes: float, gib: float) -> Device:
-    """A GPU by its peaks: dense bf16 TFLOP/s, memory TB/s."""
-    return Device(name, COMPUTE_SHARE * tera_flops * 1e12, MEMORY_SHARE * tera_bytes * 1e12, gib)
-
-
-GPUS = {
-    gpu.name: gpu
-    for gpu in (
-        _gpu("A10", 125, 0.60, 24),
-        _gpu("A100-40", 312, 1.56, 40),
-        _gpu("A100-80", 312, 2.04, 80),
-        _gpu("H100", 989, 3.35, 80),
-        _gpu("H200", 989, 4.80, 141),
-        _gpu("B200", 2250, 8.00, 180),
-        _gpu("L4", 121, 0.30, 24),
-        _gpu("L40S", 362, 0.86, 48),
-        _gpu("RTX4090", 165, 1.01, 24),
-    )
-}
-CORE = Device("CPU core", 0.19e12, 10e9)  # measured with a 135M model on one core with AVX-512 bf16; older cores are slower
 
 
 @dataclass(frozen=True)
@@ -89,15 +56,16 @@ class Memory:
     engine: int
     kv_cache: int
     process: int
+    training: int  # of gradient phases, beside the master
     on_gpu: bool
 
     @property
     def gpu(self) -> int:
-        return self.device_master + self.engine + self.kv_cache if self.on_gpu else 0
+        return self.device_master + self.engine + self.kv_cache + self.training if self.on_gpu else 0
 
     @property
     def host(self) -> int:
-        return self.master + self.process + (0 if self.on_gpu else self.engine + self.kv_cache)
+        return self.master + self.process + (0 if self.on_gpu else self.engine + self.kv_cache + self.training)
 
 
 @dataclass(frozen=True)
@@ -143,14 +111,6 @@ def master_on_device(choice: str, master: int, fill: int) -> bool:
     """Whether the fp32 master of so many bytes lives on a GPU of which the engine may fill `fill` bytes (0: no GPU).
     `choice` is engine.master."""
     return choice == "device" or (choice == "auto" and 2 * master <= fill)
-
-
-def find_gpu(name: str) -> Device:
-    """The GPU called `name`; UsageError names the known ones."""
-    for gpu in GPUS.values():
-        if gpu.name.lower() == name.lower():
-            return gpu
-    raise UsageError("no figures for this GPU", value=name, key="--gpu", remedy=did_you_mean(name, GPUS))
 
 
 def evaluations(updates: int, settings: EvalConfig) -> int:
@@ -220,7 +180,15 @@ def _memory(config: Config, model: ModelSize, gpu: Device | None) -> Memory:
         cache = int((config.engine.kv_cache_gib or CPU_KV_GIB) * GIB)
     else:
         cache = max(0, fill - engine - device_master)
-    return Memory(master, device_master, engine, cache, int(PROCESS_GIB * GIB), gpu is not None)
+    phases = [config.phases[name] for name in config.pipeline]
+    copies = max((_copies(phase, gpu is not None) for phase in phases if isinstance(phase, GrpoPhase)), default=0)
+    return Memory(master, device_master, engine, cache, int(PROCESS_GIB * GIB), copies * master, gpu is not None)
+
+
+def _copies(phase: GrpoPhase, on_gpu: bool) -> int:
+    """Arrays of fp32 as large as the model: gradient, two moments, and what the phase's settings add."""
+    kept = 2 if phase.ref == "phase_start" and on_gpu else 1  # the reference's weights on the host as well
+    return 3 + (kept if phase.beta_ref else 0) + on_gpu
 
 
 def _writing(memory: Memory, model: ModelSize, device: Device, cores: int) -> tuple[float, float]:
@@ -232,6 +200,36 @@ def _writing(memory: Memory, model: ModelSize, device: Device, cores: int) -> tu
 
 
 def _phase(
+    name: str, phase: Phase, config: Config, generation: _Generation, ranks: int, writing: tuple[float, float]
+) -> PhasePlan:
+    if isinstance(phase, EsPhase):
+        return _es_phase(name, phase, config, generation, ranks, writing)
+    assert isinstance(phase, GrpoPhase)
+    return _grpo_phase(name, phase, config, generation, ranks, writing[0])
+
+
+def _grpo_phase(name: str, phase: GrpoPhase, config: Config, generation: _Generation, ranks: int, load: float) -> PhasePlan:
+    """Forward and backward cost 6 FLOP a parameter and token, a forward pass alone 2."""
+    model, prompt, batch = generation.model, generation.prompt, config.task.batch_size
+    prompts, steps = -(-batch // ranks), -(-batch // (phase.minibatch or batch))
+    generate = generation.seconds(prompts * phase.group_size, config.sampling.max_tokens)
+    tokens = prompts * phase.group_size * (prompt.own + prompt.shared + config.sampling.max_tokens)
+    flops = 6 + 2 * (steps > 1) + 2 * (phase.beta_ref > 0)
+    update = flops * model.parameters * tokens / generation.device.flops
+    return PhasePlan(
+        name=name,
+        updates=phase.updates,
+        members_per_rank=0,
+        responses=phase.group_size * batch,
+        bytes_per_rank=steps * 8 * model.elements * (ranks - 1) // ranks,  # a ring sums what every rank holds
+        load_s=load,
+        generate_s=generate,
+        update_s=update,
+        idle_s=(prompts - batch // ranks) / prompts * (generate + update),
+    )
+
+
+def _es_phase(
     name: str, phase: EsPhase, config: Config, generation: _Generation, ranks: int, writing: tuple[float, float]
 ) -> PhasePlan:
     members = -(-phase.evaluations // ranks)
@@ -269,10 +267,13 @@ def _what_binds(config: Config, memory: Memory, gpu: Device | None, phases: Sequ
     longest = max(phases, key=lambda phase: phase.updates * phase.step_s)
     path = f"phases.{longest.name}"
     if longest.idle_s > 0.2 * longest.step_s:
-        return "ranks wait: the population does not divide by them", f"{path}.population a multiple of --ranks"
+        key = f"{path}.population" if longest.members_per_rank else "task.batch_size"
+        return f"ranks wait: {key} does not divide by them", f"{key} a multiple of --ranks"
     if longest.load_s + longest.update_s > longest.generate_s:
-        return "writing members and rebuilding the update", "engine.threads higher (more cores a rank)"
+        work = "writing members and rebuilding the update" if longest.members_per_rank else "training"
+        return work, "engine.threads higher (more cores a rank)"
     if fits < min(config.engine.max_num_seqs, config.task.batch_size):
         return "the KV cache: responses wait for each other", "engine.kv_cache_gib higher"
-    more = f"--ranks higher (up to {path}.population = {config.phases[longest.name].population})"
+    most = f"{path}.population = {config.phases[longest.name].evaluations}" if longest.members_per_rank else "task.batch_size"
+    more = f"--ranks higher (up to {most})"
     return "generation", f"sampling.max_tokens or task.batch_size lower, or {more}"

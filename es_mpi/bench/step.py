@@ -15,7 +15,7 @@ from es_mpi.config.schema import Config, EsPhase
 from es_mpi.engine.device import choose_device
 from es_mpi.engine.open import open_engine
 from es_mpi.engine.port import Engine
-from es_mpi.errors import EXIT_OK
+from es_mpi.errors import EXIT_OK, UsageError
 from es_mpi.estimator import estimate
 from es_mpi.params.store import MasterStore
 from es_mpi.phases.context import RunContext, Tally
@@ -43,6 +43,8 @@ def run(config: Config) -> int:
             config.run.seed, SingleComm(config.comm.deadline_s), engine, prepared.batches, prepared.grading, prepared.sampling
         )
         phase = config.phases[config.pipeline[0]]
+        if not isinstance(phase, EsPhase):
+            raise UsageError("this bench times members of a population", value=phase.kind, expected="es", key="pipeline")
         rounds = [_round(context, engine, phase, number) for number in range(ROUNDS)]
         engine.close()
         prepared.grading.close()

@@ -34,13 +34,18 @@ class Checkpoint:
     meta: dict[str, Any] = field(default_factory=dict)
 
 
+def checkpoint_path(run_dir: Path, step: int) -> Path:
+    """The folder of the checkpoint of `step`."""
+    return run_dir / "checkpoints" / f"step_{step:06d}"
+
+
 def write_checkpoint(run_dir: Path, step: int, write: Callable[[Path], None], meta: Mapping[str, object]) -> Path:
     """Make `checkpoints/step_NNNNNN`: `write` fills an empty folder, which then gets its manifest and its name.
 
     A folder of that name (an earlier attempt's, perhaps damaged) is replaced. Raises CheckpointError when the disk
     refuses, and whatever `write` raises; in both cases nothing of the new folder is left.
     """
-    target = run_dir / "checkpoints" / f"step_{step:06d}"
+    target = checkpoint_path(run_dir, step)
     temporary = target.with_name(f".{target.name}.tmp-{os.getpid()}")
     try:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -14,12 +14,17 @@ from es_mpi.params.store import MasterStore
 MASTER = "master.f32"  # little-endian float32, flat, in the layout's order; no loader of model folders looks at it
 
 
-def writer(store: MasterStore) -> Callable[[Path], None]:
-    """A function that fills an empty folder with the store's weights."""
+def nothing(folder: Path) -> None:
+    """What a run keeps beside its weights when no phase is open."""
+
+
+def writer(store: MasterStore, also: Callable[[Path], None] = nothing) -> Callable[[Path], None]:
+    """A function that fills an empty folder with the store's weights and whatever `also` adds."""
 
     def write(folder: Path) -> None:
         save_folder(store.layout, store.master, folder)
         store.master.astype("<f4", copy=False).tofile(folder / MASTER)
+        also(folder)
 
     return write
 

@@ -8,7 +8,7 @@ import json
 import re
 from itertools import takewhile
 
-from es_mpi import planning
+from es_mpi import devices, planning
 from es_mpi.cli.arguments import add_config, config_of
 from es_mpi.cli.inputs import layout_of
 from es_mpi.cli.text import duration, pairs, size, table
@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     parser.add_argument("--ranks", metavar="R", type=int, required=True)
     parser.add_argument(
-        "--gpu", metavar="NAME", help=f"one a rank: {', '.join(planning.GPUS)}; without it the engine runs on the CPU"
+        "--gpu", metavar="NAME", help=f"one a rank: {', '.join(devices.GPUS)}; without it the engine runs on the CPU"
     )
     parser.add_argument("--cores", metavar="N", type=int, help="CPU cores of a rank (default: engine.threads, or 1)")
     parser.add_argument("--json", action="store_true", help="the same as JSON")
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     for flag, value in (("--ranks", args.ranks), ("--cores", cores)):
         if value < 1:
             raise UsageError("out of range", value=value, expected="at least 1", key=flag)
-    gpu = planning.find_gpu(args.gpu) if args.gpu else None
+    gpu = devices.find_gpu(args.gpu) if args.gpu else None
     plan = planning.plan(config, model_size(config), prompt_size(config), args.ranks, gpu, cores)
     print(as_json(plan) if args.json else as_text(plan, config.sampling.max_tokens))
     return EXIT_OK
@@ -99,6 +99,7 @@ def as_text(plan: planning.Plan, tokens: int) -> str:
             ("  master", f"{size(memory.master)}  (fp32, on the {'host and the GPU' if memory.device_master else 'host'})"),
             ("  engine", f"{size(memory.engine)}  (weights, packed copies, scratch)"),
             ("  KV cache", f"{size(memory.kv_cache)}  ({plan.concurrent} responses of full length at a time)"),
+            ("  training", f"{size(memory.training)}  (gradient phases: gradient, AdamW, reference; the weights on a GPU)"),
             ("  libraries", f"{size(memory.process)}  (about)"),
         ]
     )
@@ -118,7 +119,7 @@ def as_text(plan: planning.Plan, tokens: int) -> str:
         (
             phase.name,
             str(phase.updates),
-            str(phase.members_per_rank),
+            str(phase.members_per_rank or "-"),
             f"{phase.responses:,}",
             f"{phase.bytes_per_rank:,}",
             *(duration(seconds) for seconds in (phase.load_s, phase.generate_s, phase.update_s, phase.idle_s, phase.step_s)),

@@ -78,8 +78,19 @@ def _reward(folder: RunFolder) -> str:
 
 
 def _failures(steps: Sequence[Record]) -> str:
-    """The newest steps in which a member had no valid reward."""
-    failed = [(step, sum(reward is None for _, reward, _ in step["members"]), len(step["members"])) for step in steps]
-    lines = [f"step {step['step']}: {count} of {size} members" for step, count, size in failed if count]
+    """The newest steps in which a member, or a response of a gradient phase, had no valid reward."""
+    failed = [(step, sum(reward is None for reward in found), len(found)) for step in steps for found in [_rewards(step)]]
+    lines = [f"step {step['step']}: {count} of {size} {_rewarded(step)}" for step, count, size in failed if count]
     older = f" (and in {len(lines) - FAILURES_SHOWN} steps before)" if len(lines) > FAILURES_SHOWN else ""
     return "; ".join(lines[-FAILURES_SHOWN:]) + older if lines else "none"
+
+
+def _rewarded(step: Record) -> str:
+    return "members" if "members" in step else "responses"
+
+
+def _rewards(step: Record) -> list[float | None]:
+    """What was rewarded in a step: its members, or the responses of its groups."""
+    if "members" in step:
+        return [reward for _, reward, _ in step["members"]]
+    return [reward for group in step["rewards"] for reward in group]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from es_mpi.config.schema import Config, EsPhase
+from es_mpi.config.schema import Config, EsPhase, GrpoPhase
 from es_mpi.errors import UsageError, did_you_mean
 
 
@@ -12,7 +12,10 @@ def broken_rules(config: Config) -> Iterator[UsageError]:
     """Every rule that a config of right types breaks."""
     yield from _pipeline(config)
     for name, phase in config.phases.items():
-        yield from _es(phase, f"phases.{name}")
+        if isinstance(phase, EsPhase):
+            yield from _es(phase, f"phases.{name}")
+        if isinstance(phase, GrpoPhase):
+            yield from _grpo(phase, f"phases.{name}", config)
     yield from _lengths(config)
     yield from _evaluation(config)
     if config.engine.tensor_parallel != 1:
@@ -47,6 +50,19 @@ def _es(phase: EsPhase, path: str) -> Iterator[UsageError]:
         yield UsageError("the task's reward needs responses", value=False, key=f"{path}.generate", remedy=remedy)
     if phase.reward == "random" and phase.center:
         yield UsageError("theta has no rank among random rewards", value=True, key=f"{path}.center", remedy="false")
+
+
+def _grpo(phase: GrpoPhase, path: str, config: Config) -> Iterator[UsageError]:
+    if config.sampling.top_p < 1:
+        yield UsageError(
+            "a cut distribution has no ratio to the policy that is trained", value=config.sampling.top_p, expected="1.0",
+            key="sampling.top_p", remedy=f"1.0, or no phase of kind {phase.kind}",
+        )  # fmt: skip
+    if phase.overlong_buffer > config.sampling.max_tokens:
+        expected = f"at most sampling.max_tokens = {config.sampling.max_tokens}"
+        yield UsageError("longer than a response", value=phase.overlong_buffer, expected=expected, key=f"{path}.overlong_buffer")
+    if config.engine.kind == "toy":
+        yield UsageError("the toy has no gradient", value="toy", expected="vllm", key="engine.kind")
 
 
 def _lengths(config: Config) -> Iterator[UsageError]:

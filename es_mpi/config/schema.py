@@ -108,11 +108,23 @@ class SamplingConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EsPhase:
+class Phase:
+    """What every kind of phase has."""
+
+    kind: Annotated[str, Key("Method of the phase.")]
+    updates: Annotated[int, Key("Length of the phase.", "updates", at_least=0)]
+
+    @property
+    def evaluations(self) -> int:
+        """How often one update generates responses to its batch."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class EsPhase(Phase):
     """theta += (alpha / N) * sum_i z_i eps_i, where z_i shapes the mean reward of theta + sigma * eps_i."""
 
     kind: Annotated[Literal["es"], Key("Method of the phase.")]
-    updates: Annotated[int, Key("Length of the phase.", "updates", at_least=0)]
     population: Annotated[int, Key("N, the members of one update.", "members", at_least=1)] = 32
     sigma: Annotated[float, Key("Standard deviation of a member's perturbation.", "weight", above=0)] = 1.5e-3
     alpha: Annotated[float, Key("Step size; the classical 1/sigma is inside it.", "weight", at_least=0)] = 2.5e-4
@@ -139,7 +151,50 @@ class EsPhase:
         return self.population * self.generate + self.center
 
 
-PHASE_KINDS: Mapping[str, type[EsPhase]] = {"es": EsPhase}
+
+@dataclass(frozen=True, kw_only=True)
+class GrpoPhase(Phase):
+    """AdamW on the clipped policy loss with advantages within the group of one prompt, and a KL loss to a reference."""
+
+    kind: Annotated[Literal["grpo"], Key("Method of the phase.")]
+    group_size: Annotated[int, Key("G, responses to each prompt.", "responses", at_least=2)] = 8
+    temperature: Annotated[float, Key("Temperature of the responses; `sampling.temperature` is for ES.", above=0)] = 1.0
+    lr: Annotated[float, Key("Learning rate, constant.", "weight", above=0)] = 1e-6
+    minibatch: Annotated[int | None, Key("Prompts of one optimiser step; null means all.", "prompts", at_least=1)] = None
+    microbatch: Annotated[int, Key("Responses in one forward pass of a rank.", "responses", at_least=1)] = 8
+    clip_low: Annotated[float, Key("Lower clipping range of the ratio.", at_least=0, at_most=1)] = 0.2
+    clip_high: Annotated[float, Key("Upper clipping range of the ratio; DAPO has 0.28.", at_least=0)] = 0.2
+    dual_clip: Annotated[float | None, Key("Bound of the loss where the advantage is negative; null means none.", above=1)] = None
+    aggregation: Annotated[
+        Literal["seq-mean-token-mean", "token-mean", "seq-mean-token-sum-norm"], Key("How tokens make one loss.")
+    ] = "seq-mean-token-mean"
+    adv_std: Annotated[bool, Key("Divide advantages by the group's standard deviation; Dr. GRPO does not.")] = True
+    adv_ddof: Annotated[int, Key("0 divides by G in that deviation, 1 by G - 1.", at_least=0, at_most=1)] = 0
+    adv_epsilon: Annotated[float, Key("Added to that deviation.", at_least=0)] = 1e-6
+    beta_ref: Annotated[float, Key("Weight of the KL loss to the reference; 0 is without.", at_least=0)] = 0.001
+    kl: Annotated[Literal["k1", "k2", "k3", "k3+"], Key("Estimator of that KL; `k3+` has the gradient of k2.")] = "k3"
+    ref: Annotated[Literal["phase_start", "base"], Key("The reference: the model at the phase's start, or the base model.")] = (
+        "phase_start"
+    )
+    is_cap: Annotated[float | None, Key("Cap of a token's weight pi_trainer / pi_engine; null means weight 1.", above=0)] = 2.0
+    gap_alarm: Annotated[float, Key("Warn above this mean |log pi_trainer - log pi_engine| a token.", "nats", above=0)] = 0.2
+    overlong_buffer: Annotated[
+        int, Key("Over the last so many tokens of a response lower its reward linearly, by 1 in all.", "tokens", at_least=0)
+    ] = 0
+    max_grad_norm: Annotated[float, Key("Clip the norm of the gradient.", above=0)] = 1.0
+    weight_decay: Annotated[float, Key("Weight decay of AdamW.", at_least=0)] = 0.0
+    beta1: Annotated[float, Key("Decay of AdamW's first moment.", at_least=0, at_most=1)] = 0.9
+    beta2: Annotated[float, Key("Decay of AdamW's second moment.", at_least=0, at_most=1)] = 0.999
+    compute: Annotated[
+        Literal["bfloat16", "float32"], Key("Precision of forward and backward passes; weights and optimiser are fp32.")
+    ] = "bfloat16"
+
+    @property
+    def evaluations(self) -> int:
+        return self.group_size
+
+
+PHASE_KINDS: Mapping[str, type[Phase]] = {"es": EsPhase, "grpo": GrpoPhase}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +252,7 @@ class Config:
     grading: GradingConfig = GradingConfig()
     sampling: SamplingConfig = SamplingConfig()
     pipeline: Annotated[tuple[str, ...], Key("Order of the phases; none means all, in file order.")] = ()
-    phases: Annotated[Mapping[str, EsPhase], Key("The phases by name; names are free.", pattern=PHASE_NAME)]
+    phases: Annotated[Mapping[str, Phase], Key("The phases by name; names are free.", pattern=PHASE_NAME)]
     eval: EvalConfig = EvalConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     comm: CommConfig = CommConfig()

@@ -15,7 +15,7 @@ class Tag(NamedTuple):
 
 
 TAGS = (
-    Tag("reward/mean", "reward", "mean over the members of the update"),
+    Tag("reward/mean", "reward", "mean over the members of the update (in a gradient phase: over its responses)"),
     Tag("reward/std", "reward", "standard deviation over the same"),
     Tag("reward/min", "reward", "lowest of the same"),
     Tag("reward/max", "reward", "highest of the same"),
@@ -27,6 +27,13 @@ TAGS = (
     Tag("es/center_rank", "0 to 1", "share of the members with a reward below theta's own, ties half, with `center` on"),
     Tag("es/valid_members", "members", "members whose evaluation succeeded; the update divides by their number"),
     Tag("es/zero_std", "0 or 1", "1 when all rewards were equal, so that nothing was learnt and theta stayed"),
+    Tag("grpo/loss", "", "the objective that was minimised, KL loss included; mean over the update's optimiser steps"),
+    Tag("grpo/kl", "nats", "KL to the reference, as phases.<name>.kl estimates it, aggregated like the loss"),
+    Tag("grpo/clip_frac", "0 to 1", "share of the tokens that clipping kept from moving the policy, weighted like the loss"),
+    Tag("grpo/entropy", "nats", "mean entropy of the policy a token, at the temperature of training"),
+    Tag("grpo/logp_gap", "nats", "mean absolute difference of log pi_trainer and log pi_engine a token"),
+    Tag("grpo/grad_norm", "", "norm of the gradient before clipping, mean over the update's optimiser steps"),
+    Tag("grpo/zero_std_groups", "0 to 1", "share of the groups whose rewards were all equal, which only the KL loss moves"),
     Tag("gen/tokens", "tokens", "tokens generated in the update, all ranks"),
     Tag("gen/mean_length", "tokens", "mean length of a response"),
     Tag("gen/truncated", "0 to 1", "share of the responses that were cut at sampling.max_tokens"),

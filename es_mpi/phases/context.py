@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from es_mpi.comm.agree import pool_scores
 from es_mpi.comm.port import Comm
@@ -15,7 +16,7 @@ from es_mpi.engine.port import Engine
 from es_mpi.grading.service import Grading
 from es_mpi.params.turn import Turn
 from es_mpi.tasks.batches import Batches
-from es_mpi.types import MemberScore, Sampling, UpdateStats
+from es_mpi.types import MemberScore, Sampling, UpdateStats, Verdict
 
 
 class Stopped(Exception):
@@ -89,3 +90,42 @@ class StepReport:
 
     record: Mapping[str, Any]
     metrics: Mapping[str, float]
+    warnings: tuple[str, ...] = ()
+
+
+class OpenPhase(Protocol):
+    """A phase while its steps are made, with what it keeps between them."""
+
+    def step(self, step: int) -> StepReport: ...
+
+    def save(self, folder: Path) -> None:
+        """Write into a checkpoint what resuming within the phase needs beside the master weights."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Stateless:
+    """A phase that keeps nothing between its steps."""
+
+    step: Callable[[int], StepReport]
+
+    def save(self, folder: Path) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def common_metrics(totals: Mapping[str, float], ranks: int) -> dict[str, float]:
+    """The tags that every phase has, from the sums of all ranks' tallies. Times are means over ranks, in seconds."""
+    times = {name: seconds / ranks for name, seconds in totals.items() if name.startswith("time/")}
+    responses, tokens, whole = totals.get("responses", 0.0), totals.get("tokens", 0.0), sum(times.values())
+    return {
+        "gen/tokens": tokens, "gen/mean_length": tokens / max(responses, 1.0),
+        "gen/truncated": totals.get("truncated", 0.0) / max(responses, 1.0),
+        **{f"grade/{verdict}": totals.get(f"grade/{verdict}", 0.0) / max(responses, 1.0) for verdict in Verdict},
+        **times,
+        "perf/tokens_per_s": tokens / whole,
+        "perf/overhead": whole / times["time/generate"] if times.get("time/generate") else math.nan,
+        "perf/bytes_per_step": totals["bytes"] / ranks,
+    }  # fmt: skip

@@ -15,7 +15,7 @@ from es_mpi.errors import Divergence, EngineError
 from es_mpi.estimator import Estimate, effective_count, estimate, rank_of
 from es_mpi.grading.process import Item
 from es_mpi.grading.service import Pending
-from es_mpi.phases.context import Progress, RunContext, StepReport, Stopped, Tally
+from es_mpi.phases.context import Progress, RunContext, StepReport, Stopped, Tally, common_metrics
 from es_mpi.population import members, random_reward, share
 from es_mpi.tasks.batches import Batch
 from es_mpi.types import Grade, Member, MemberScore, Status, Verdict
@@ -129,24 +129,15 @@ def _record(
 def _metrics(
     scores: list[MemberScore], result: Estimate, progress: Progress, totals: Mapping[str, float], ranks: int
 ) -> Mapping[str, float]:
-    """The tags of one step. Times are means over ranks, in seconds."""
+    """The tags of one step."""
     kept, stats = [scores[i].reward for i in result.valid], progress.stats
     assert stats is not None  # the update is applied
-    times = {name: seconds / ranks for name, seconds in totals.items() if name.startswith("time/")}
-    responses, tokens = totals.get("responses", 0.0), totals.get("tokens", 0.0)
-    generating, whole = times.get("time/generate", 0.0), sum(times.values())
     center = {"reward/center": totals["center"], "es/center_rank": rank_of(totals["center"], kept)} if "center" in totals else {}
-    share_of = {f"grade/{verdict}": totals.get(f"grade/{verdict}", 0.0) / max(responses, 1.0) for verdict in Verdict}
     return {
         "reward/mean": result.mean, "reward/std": result.std, "reward/min": min(kept), "reward/max": max(kept),
         **center,
         "es/update_norm": stats.norm, "es/step_cosine": stats.cosine, "es/update_cosine": progress.turn,
         "es/distinct_rewards": effective_count(kept),
         "es/valid_members": len(kept), "es/zero_std": float(result.degenerate),
-        "gen/tokens": tokens, "gen/mean_length": tokens / max(responses, 1.0),
-        "gen/truncated": totals.get("truncated", 0.0) / max(responses, 1.0),
-        **share_of, **times,
-        "perf/tokens_per_s": tokens / whole,
-        "perf/overhead": whole / generating if generating else math.nan,
-        "perf/bytes_per_step": totals["bytes"] / ranks,
+        **common_metrics(totals, ranks),
     }

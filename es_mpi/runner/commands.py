@@ -12,7 +12,7 @@ from pathlib import Path
 import es_mpi
 from es_mpi.checkpoint.files import new_folder
 from es_mpi.checkpoint.folder import checkpoints, clean, require_space
-from es_mpi.checkpoint.journal import read_journal
+from es_mpi.checkpoint.journal import cut, read_journal
 from es_mpi.checkpoint.run_folder import RunFolder
 from es_mpi.comm.agree import agree_fields
 from es_mpi.comm.port import Comm
@@ -28,7 +28,7 @@ from es_mpi.params.layout import read_layout
 from es_mpi.params.source import resolve
 from es_mpi.params.store import MasterStore
 from es_mpi.runner.prepare import Prepared, facts, prepare, threads
-from es_mpi.runner.restore import Record, replay_terms, restore, upto
+from es_mpi.runner.restore import Record, rebuildable, replay_terms, restore, upto
 from es_mpi.runner.scribe import Scribe
 from es_mpi.runner.session import Session
 from es_mpi.runner.start import guarded_run, note_to, stage
@@ -59,16 +59,18 @@ def resume(run_dir: str, overrides: Sequence[str] = (), force: Sequence[str] = (
     def work(comm: Comm) -> int:
         folder = RunFolder(Path(run_dir))
 
-        def check() -> tuple[Prepared, list[Record]]:
+        def check() -> tuple[Prepared, Sequence[Record]]:
             config = load_resolved(run_dir, overrides)
             _refuse_changes(load_resolved(run_dir), config, force)
-            return prepare(config, folder), _records(folder)
+            return prepare(config, folder), rebuildable(folder, _records(folder))
 
         with _locked(comm, folder):
             prepared, records = stage(comm, check)
             agree_fields(comm, "the resumed run", {**facts(prepared), "recorded steps": str(len(records))})
             if comm.rank == 0:
                 folder.write_config(to_yaml(prepared.config))  # later commands go by what this attempt was told
+                if folder.journal.exists():
+                    cut(folder.journal, len(records))
             return _attempt(comm, prepared, records)
 
     return guarded_run(work)
@@ -84,7 +86,10 @@ def replay(run_dir: str, step: int, out: str) -> int:
         layout = read_layout(resolve(config.model.path), config.model.include, config.model.exclude)
         require_space(partial, folder_bytes(layout), key="--out")
         store = MasterStore(layout, threads(config))
-        replay_terms(store, records)
+        if all("terms" in record for record in records):
+            replay_terms(store, records)  # from the base model alone
+        else:
+            restore(store, folder, records)
         save_folder(layout, store.master, partial)
     print(f"step {step} of {folder.path}: digest {store.digest()}, written to {target}")
     return EXIT_OK

@@ -13,7 +13,7 @@ from es_mpi.checkpoint.folder import require_space
 from es_mpi.checkpoint.run_folder import RunFolder
 from es_mpi.comm.launcher import detect
 from es_mpi.config.identity import flat
-from es_mpi.config.schema import Config
+from es_mpi.config.schema import Config, GrpoPhase
 from es_mpi.evaluation.evaluator import EvalSet
 from es_mpi.grading.service import Grading
 from es_mpi.noise import native
@@ -29,6 +29,7 @@ from es_mpi.tasks.registry import make_task
 from es_mpi.types import Prompt, Sampling
 
 MASTER_BYTES = 4  # a parameter in a checkpoint's fp32 master, beside the model folder
+OPTIMISER_BYTES = 12  # of a gradient phase: two moments and the reference
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,9 @@ def _check_space(prepared: Prepared) -> None:
     every = prepared.config.checkpoint.every
     made = 1 + (prepared.total - 1) // every if every else 1
     standing = min(prepared.config.checkpoint.keep + 1, made)
-    require_space(prepared.folder.path, standing * checkpoint_bytes(prepared.layout), key="run.dir")
+    gradient = any(isinstance(prepared.config.phases[name], GrpoPhase) for name in prepared.config.pipeline)
+    beside = OPTIMISER_BYTES * prepared.layout.elements if gradient else 0
+    require_space(prepared.folder.path, standing * (checkpoint_bytes(prepared.layout) + beside), key="run.dir")
 
 
 def _sizes(layout: Layout) -> str:

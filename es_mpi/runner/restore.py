@@ -29,9 +29,28 @@ def restore(store: MasterStore, folder: RunFolder, records: Sequence[Record]) ->
     return notes
 
 
+def rebuildable(folder: RunFolder, records: Sequence[Record]) -> Sequence[Record]:
+    """The longest beginning of `records` whose weights can be had: up to a whole checkpoint, and from it on by terms.
+
+    A step of a gradient phase has no terms: those after the newest checkpoint are lost, and a resumed run makes them again.
+    """
+    if all("terms" in record for record in records):
+        return records
+    newest, _ = find_newest(folder.path, at_most=len(records))
+    end = newest.step if newest else 0
+    while end < len(records) and "terms" in records[end]:
+        end += 1
+    return records[:end]
+
+
 def replay_terms(store: MasterStore, records: Sequence[Record]) -> None:
     """Apply recorded updates in order. The digest is checked at the end, where it covers every update before it."""
     for record in records:
+        if "terms" not in record:
+            raise UsageError(
+                f"step {record['step']} is of a gradient phase, which only a checkpoint holds", value=record["phase"],
+                expected="a step up to which every update has terms, or a checkpoint in between",
+            )
         store.update([UpdateTerm(int(seed, 16), coefficient) for seed, coefficient in record["terms"]])
     if records and store.digest() != records[-1]["digest"]:
         raise Divergence(

@@ -54,6 +54,8 @@ class Scribe:
         """Step `done`, once each: shown first, since a resumed run drops what is shown of a step that is not recorded."""
         if self._shown is not None and done > self._shown:
             self.monitor.log(done, report.metrics, phase)
+            for text in report.warnings:
+                self.monitor.warn(f"update {done}: {text}")
             self._shown = done
         if self._journal and done > self.recorded:
             self._journal.append(report.record)  # from here on the step exists

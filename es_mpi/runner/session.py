@@ -6,28 +6,42 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from es_mpi.checkpoint.folder import has_checkpoint, prune, write_checkpoint
+from es_mpi.checkpoint.folder import checkpoint_path, has_checkpoint, prune, write_checkpoint
 from es_mpi.checkpoint.run_folder import write_json
-from es_mpi.checkpoint.weights import writer
+from es_mpi.checkpoint.weights import nothing, writer
 from es_mpi.comm.agree import any_rank
 from es_mpi.comm.faults import RanksLost, agreed
 from es_mpi.comm.port import Comm
-from es_mpi.config.schema import EsPhase
+from es_mpi.config.schema import EsPhase, GrpoPhase
 from es_mpi.engine.port import Engine
 from es_mpi.errors import EXIT_OK, TryAgain
 from es_mpi.estimator import TooFewMembers
 from es_mpi.evaluation.evaluator import evaluate
-from es_mpi.phases.context import Ledger, RunContext, StepReport, Stopped
+from es_mpi.phases.context import Ledger, OpenPhase, RunContext, Stateless, StepReport, Stopped
 from es_mpi.phases.es import es_step
 from es_mpi.runner.prepare import Prepared, eval_tokens
 from es_mpi.runner.scribe import Scribe
 from es_mpi.runner.summary import before_after, evaluated, summary
 
 PATIENCE_S = 20  # with a member or an evaluation that is under way when a signal asks for the end
-STEP: Mapping[str, Callable[[RunContext, str, EsPhase, int], StepReport]] = {"es": es_step}
+
+
+def _open_es(run: RunContext, name: str, phase: EsPhase, resume_from: Path | None) -> OpenPhase:
+    return Stateless(partial(es_step, run, name, phase))
+
+
+def _open_grpo(run: RunContext, name: str, phase: GrpoPhase, resume_from: Path | None) -> OpenPhase:
+    from es_mpi.phases.grpo import Grpo  # torch, for runs that need it
+
+    return Grpo(run, name, phase, resume_from)
+
+
+OPEN: Mapping[str, Callable[[RunContext, str, Any, Path | None], OpenPhase]] = {"es": _open_es, "grpo": _open_grpo}
 
 
 @dataclass
@@ -42,6 +56,8 @@ class Session:
     digest: str = ""
     _began: float = field(default_factory=time.monotonic)
     _stop: bool = False
+    _phase: OpenPhase | None = None
+    _phase_name: str = ""
 
     def run(self) -> int:
         """All steps that are left, with evaluations and checkpoints where they are due. Returns the exit code.
@@ -58,6 +74,8 @@ class Session:
                 self._work(context)
                 return EXIT_OK
             except RanksLost:
+                if not self._from_journal():
+                    raise
                 whole = False
 
     def _work(self, context: RunContext) -> None:
@@ -82,6 +100,10 @@ class Session:
         if self.done:
             self._save_once()
         raise agreed(TryAgain, self._farewell(), silent=self.comm.rank != 0)
+
+    def _from_journal(self) -> bool:
+        """Whether nothing is held but what the journal can give again: not so in a gradient phase, with its optimiser."""
+        return self._phase is None or isinstance(self._phase, Stateless)
 
     def _close_ranks(self, ledger: Ledger) -> None:
         """Go on without ranks that died, from the first step that is not finished on every rank and recorded."""
@@ -129,11 +151,26 @@ class Session:
         )
 
     def _step(self, context: RunContext, name: str, step: int) -> StepReport:
-        phase = self.prepared.config.phases[name]
+        if name != self._phase_name:
+            self._switch(context, name, step)
+        assert self._phase is not None
         try:
-            return STEP[phase.kind](context, name, phase, step)
+            return self._phase.step(step)
         except TooFewMembers as error:  # the same table on every rank, so every rank is here
             raise agreed(TooFewMembers, str(error), silent=self.comm.rank != 0) from error
+
+    def _switch(self, context: RunContext, name: str, step: int) -> None:
+        """Close the phase that is over and open `name`, from a checkpoint where the run was interrupted within it."""
+        self._close_phase()
+        schedule, phase = self.prepared.schedule(), self.prepared.config.phases[name]
+        within = step > schedule.index(name)
+        self._phase = OPEN[phase.kind](context, name, phase, checkpoint_path(self.prepared.folder.path, step) if within else None)
+        self._phase_name = name
+
+    def _close_phase(self) -> None:
+        if self._phase:
+            self._phase.close()
+            self._phase = None
 
     def _evaluate(self) -> None:
         began = time.perf_counter()
@@ -152,13 +189,15 @@ class Session:
         if self.comm.rank == 0:
             began = time.perf_counter()
             folder, phase = self.prepared.folder.path, self.prepared.schedule()[self.done - 1]
-            write_checkpoint(folder, self.done, writer(self.engine.store), {"phase": phase, "digest": self.digest})
+            kept = self._phase.save if self._phase else nothing
+            write_checkpoint(folder, self.done, writer(self.engine.store, kept), {"phase": phase, "digest": self.digest})
             prune(folder, self.prepared.config.checkpoint.keep)
             self.scribe.monitor.log(self.done, {"time/save": time.perf_counter() - began})
         self.comm.barrier(f"checkpoint of step {self.done}")  # the others wait: what they wait for is on disk then
 
     def _finish(self) -> None:
         signal.alarm(0)  # a stop that was asked for comes too late
+        self._close_phase()
         if self.comm.rank == 0:
             seconds = time.monotonic() - self._began
             write_json(self.prepared.folder.summary, summary(self.prepared, self.done, self.digest, seconds, self.comm.size))
@@ -173,7 +212,7 @@ class Session:
         """SIGTERM and SIGUSR1 (what schedulers send before they kill) end the run after the member under way, or without it."""
 
         def request(number: int, frame: FrameType | None) -> None:
-            if not self._stop:
+            if not self._stop and self._from_journal():
                 signal.alarm(PATIENCE_S)
             self._stop = True
 

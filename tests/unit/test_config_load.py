@@ -79,7 +79,7 @@ def test_bare_off_is_the_word_off(minimal: Path) -> None:
         ("phases.wram.sigma=1e-3", "phases.wram", "'warm'"),
         ("modle.path=x", "modle", "'model'"),
         ("engine.max_seqs=3", "engine.max_seqs", "'max_num_seqs'"),
-        ("phases.warm.kind=grpo", "phases.warm.kind", "expected  es"),
+        ("phases.warm.kind=gpro", "phases.warm.kind", "expected  es or grpo"),
         ("pipeline=[wram]", "pipeline", "'warm'"),
         ("model.dtype=bfloat", "model.dtype", "'bfloat16'"),
     ],
@@ -206,3 +206,23 @@ def test_any_text_and_number_survive_saving(tmp_path_factory: pytest.TempPathFac
     warm = dataclasses.replace(config.phases["warm"], alpha=alpha)
     config = dataclasses.replace(config, task=task, phases={"warm": warm})
     assert saved(config, folder) == config
+
+
+@pytest.mark.parametrize(
+    ("override", "key"),
+    [
+        ("phases.warm.group_size=1", "phases.warm.group_size"),
+        ("phases.warm.adv_ddof=2", "phases.warm.adv_ddof"),
+        ("phases.warm.dual_clip=1", "phases.warm.dual_clip"),
+        ("phases.warm.aggregation=mean", "phases.warm.aggregation"),
+        ("phases.warm.overlong_buffer=999", "phases.warm.overlong_buffer"),
+        ("phases.warm.sigma=1e-3", "phases.warm.sigma"),  # of another kind
+        ("sampling.top_p=0.9", "sampling.top_p"),
+        ("engine.kind=toy", "engine.kind"),
+    ],
+)
+def test_a_gradient_phase_refuses_what_it_cannot_do(minimal: Path, override: str, key: str) -> None:
+    gradient = "phases={warm: {kind: grpo, updates: 1}}"
+    assert load_config(minimal, [gradient]).phases["warm"].kind == "grpo"
+    with pytest.raises(UsageError, match=key):
+        load_config(minimal, [gradient, override])

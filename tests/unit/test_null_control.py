@@ -51,14 +51,14 @@ def test_a_null_run_on_the_real_engine_is_a_random_walk(tiny_dir, tmp_path):
     """The whole method, responses included: tiny has .3 M weights, so the law is seen to .13 %."""
     from transformers import AutoModelForCausalLM
 
-    changes = [f"model.path={tiny_dir}", f"run.dir={tmp_path}", "run.name=null", "task.batch_size=4", "eval.problems=4",
+    changes = [f"model.path={tiny_dir}", f"run.dir={tmp_path}", "run.name=random", "task.batch_size=4", "eval.problems=4",
                "eval.samples=0", "eval.before=false", "phases.warm.updates=20", "phases.warm.population=8",
                "phases.warm.reward=random"]  # fmt: skip
     done = es_mpi(["train", REPO / "configs" / "tiny.yaml", *changes], timeout=600)
     assert done.returncode == 0, done.stderr
-    drift = es_mpi(["drift", tiny_dir, tmp_path / "null", "--json"])
+    drift = es_mpi(["drift", tiny_dir, tmp_path / "random", "--json"])
     check_law(json.loads(drift.stdout), 1e-2 * math.sqrt(20 / 8))
-    pruned = es_mpi(["prune", tiny_dir, tmp_path / "null", "--sparsity", "0.9", "--out", tmp_path / "pruned"])
+    pruned = es_mpi(["prune", tiny_dir, tmp_path / "random", "--sparsity", "0.9", "--out", tmp_path / "pruned"])
     assert pruned.returncode == 0, pruned.stderr
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "pruned")
     base = AutoModelForCausalLM.from_pretrained(tiny_dir).state_dict()

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from es_mpi.config import Config, load_config
+from es_mpi.devices import GPUS, find_gpu
 from es_mpi.errors import UsageError
-from es_mpi.planning import GIB, GPUS, ModelSize, Plan, PromptSize, evaluations, find_gpu, kv_bytes, plan
+from es_mpi.planning import GIB, ModelSize, Plan, PromptSize, evaluations, kv_bytes, plan
 
 TEXT = """\
 model: {path: models/tiny}
