@@ -12,7 +12,7 @@ from es_mpi.config import Config, fingerprint, to_yaml
 from es_mpi.errors import EXIT_OK
 from es_mpi.params.layout import Layout
 from es_mpi.planning import evaluations
-from es_mpi.tasks.configured import training_grading, training_problems, training_task
+from es_mpi.tasks.configured import evaluation_task, training_grading, training_problems, training_task
 from es_mpi.tasks.preflight import gradable
 
 
@@ -26,8 +26,8 @@ def run(args: argparse.Namespace) -> int:
     task = training_task(config.task)
     grading = training_grading(config.task, config.grading, task)
     problems, notes = gradable(training_problems(config.task, task), grading.name, config.grading.bad_answers)
-    if not config.eval.tasks:
-        task.problems("heldout")
+    for name in config.eval.tasks or (config.task.name,):
+        evaluation_task(config.task, config.eval, task, name).problems("heldout")
     print(to_yaml(config))
     print("\n".join(f"# {line}" for line in pairs(facts(config, layout, len(problems))).splitlines()))
     for warning in [*notes, *warnings(config, layout)]:

@@ -18,6 +18,7 @@ from es_mpi.config.schema import Config
 from es_mpi.errors import UsageError
 
 RESOLVED_NAME = "config.yaml"
+SHOWN = 20  # problems of one config; a file that is none would show all of its lines
 
 Override = str | Mapping[str, Any]
 
@@ -82,6 +83,8 @@ def _lay_over(tree: DictConfig, override: Override) -> DictConfig:
         raise UsageError("not an override", value=override, expected="key=value, like phases.warm.sigma=2e-3")
     try:
         merged = OmegaConf.merge(tree, OmegaConf.from_dotlist([override]))
+    except TypeError as error:  # a list over a section, or the other way round
+        raise UsageError("a value of another kind than the config has there", value=override, key=key) from error
     except (yaml.YAMLError, OmegaConfBaseException) as error:
         raise UsageError(f"cannot read the value: {_where(error)}", value=override, key=key) from error
     assert isinstance(merged, DictConfig)
@@ -103,8 +106,9 @@ def _combined(problems: Iterable[UsageError], source: str) -> UsageError:
     first, *rest = problems
     if not rest:
         return first
-    lines = "\n".join(str(problem) for problem in (first, *rest))
-    return UsageError(f"{source} has {1 + len(rest)} problems\n{lines}")
+    lines = [str(problem) for problem in (first, *rest)]
+    more = [f"... and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+    return UsageError("\n".join([f"{source} has {len(lines)} problems", *lines[:SHOWN], *more]))
 
 
 def _escaped(value: Any) -> Any:

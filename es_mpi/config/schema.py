@@ -112,7 +112,7 @@ class Phase:
     """What every kind of phase has."""
 
     kind: Annotated[str, Key("Method of the phase.")]
-    updates: Annotated[int, Key("Length of the phase.", "updates", at_least=0)]
+    updates: Annotated[int, Key("Length of the phase.", "updates", at_least=0, at_most=10**7)]
 
     @property
     def evaluations(self) -> int:
@@ -125,9 +125,9 @@ class EsPhase(Phase):
     """theta += (alpha / N) * sum_i z_i eps_i, where z_i shapes the mean reward of theta + sigma * eps_i."""
 
     kind: Annotated[Literal["es"], Key("Method of the phase.")]
-    population: Annotated[int, Key("N, the members of one update.", "members", at_least=1)] = 32
-    sigma: Annotated[float, Key("Standard deviation of a member's perturbation.", "weight", above=0)] = 1.5e-3
-    alpha: Annotated[float, Key("Step size; the classical 1/sigma is inside it.", "weight", at_least=0)] = 2.5e-4
+    population: Annotated[int, Key("N, the members of one update.", "members", at_least=1, at_most=10**6)] = 32
+    sigma: Annotated[float, Key("Standard deviation of a member's perturbation.", "weight", above=0, at_most=1e3)] = 1.5e-3
+    alpha: Annotated[float, Key("Step size; the classical 1/sigma is inside it.", "weight", at_least=0, at_most=1e3)] = 2.5e-4
     estimator: Annotated[
         Literal["one_point", "antithetic"],
         Key("`antithetic` evaluates theta + sigma*eps and theta - sigma*eps; the population counts both."),
@@ -157,7 +157,7 @@ class GrpoPhase(Phase):
     """AdamW on the clipped policy loss with advantages within the group of one prompt, and a KL loss to a reference."""
 
     kind: Annotated[Literal["grpo"], Key("Method of the phase.")]
-    group_size: Annotated[int, Key("G, responses to each prompt.", "responses", at_least=2)] = 8
+    group_size: Annotated[int, Key("G, responses to each prompt.", "responses", at_least=2, at_most=10**5)] = 8
     temperature: Annotated[float, Key("Temperature of the responses; `sampling.temperature` is for ES.", above=0)] = 1.0
     lr: Annotated[float, Key("Learning rate, constant.", "weight", above=0)] = 1e-6
     minibatch: Annotated[int | None, Key("Prompts of one optimiser step; null means all.", "prompts", at_least=1)] = None
@@ -210,7 +210,9 @@ class EvalConfig:
     before: Annotated[bool, Key("Evaluate the base model.")] = True
     after: Annotated[bool, Key("Evaluate the trained model.")] = True
     problems: Annotated[int | None, Key("Use only the first so many problems of a task.", "problems", at_least=1)] = None
-    samples: Annotated[int, Key("M, sampled responses to each problem; 0 means none.", "responses", at_least=0)] = 8
+    samples: Annotated[
+        int, Key("M, sampled responses to each problem; 0 means none.", "responses", at_least=0, at_most=10**5)
+    ] = 8
     k: Annotated[tuple[int, ...], Key("The K of Pass@K and Maj@K.", at_least=1)] = (1, 8)
     temperature: Annotated[float, Key("Temperature of the sampled responses.", at_least=0)] = 0.6
     top_p: Annotated[float, Key("Nucleus of the sampled responses.", above=0, at_most=1)] = 1.0

@@ -53,7 +53,7 @@ class Console:
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        stream = stream or sys.stdout
+        stream = stream or sys.stdout or open(os.devnull, "w")  # noqa: SIM115  # a process may be started without a stdout
         mode = _choose(stream) if mode == "auto" else mode
         self._mode, self._total, self._start, self._clock = mode, total, start, clock
         self._last, self._spent = clock(), 0.0
@@ -119,6 +119,12 @@ class Console:
         self._spent += seconds
         left = self._spent / max(1, step - self._start) * (self._total - step)
         return f"{seconds:.1f} s/update  ETA {_duration(left)}"
+
+
+def silence_stdout() -> None:
+    """What Python still holds for stdout goes nowhere: its flush at the end would fail, and change the exit code."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _choose(stream: TextIO) -> Mode:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from es_mpi.checkpoint.run_folder import RunFolder
 from es_mpi.monitoring import tags
-from es_mpi.monitoring.console import Console, EvalRow, Mode
+from es_mpi.monitoring.console import Console, EvalRow, Mode, silence_stdout
 from es_mpi.monitoring.metrics import MetricsFile
 
 
@@ -48,26 +48,30 @@ class Monitor:
                 sink.log(step, exact)
             except OSError as error:
                 self._warn_once(f"{name} misses step {step}, perhaps more: {error.strerror}; the run goes on", about=name)
-        if self._console:
-            self._console.log(step, exact, phase)
+        self._tell(lambda console: console.log(step, exact, phase))
 
     def note(self, text: str) -> None:
-        if self._console:
-            self._console.note(text)
+        self._tell(lambda console: console.note(text))
 
     def warn(self, text: str) -> None:
-        if self._console:
-            self._console.warn(text)
+        self._tell(lambda console: console.warn(text))
 
     def before_after(self, rows: Iterable[EvalRow]) -> None:
-        if self._console:
-            self._console.before_after(rows)
+        self._tell(lambda console: console.before_after(rows))
 
     def close(self) -> None:
         for sink in self._sinks.values():
             sink.close()
+        self._tell(Console.close)
+
+    def _tell(self, say: Callable[[Console], None]) -> None:
+        """Say it where somebody listens: a pipe whose reader is gone, or a full disk, silences the console for good."""
         if self._console:
-            self._console.close()
+            try:
+                say(self._console)
+            except (OSError, ValueError, SystemExit):  # rich makes the last of a closed pipe
+                self._console = None
+                silence_stdout()
 
     def _warn_once(self, text: str, about: str = "") -> None:
         about = about or text

@@ -157,14 +157,14 @@ def _announce(
 
 def _records(folder: RunFolder) -> list[Record]:
     """The journal's records: none where the run was stopped before its first step."""
-    if folder.journal.exists():
-        return list(read_journal(folder.journal))
-    if checkpoints(folder.path):
+    records = list(read_journal(folder.journal)) if folder.journal.exists() else []
+    if not records and checkpoints(folder.path):
         raise UsageError(
-            "the run has checkpoints but no journal, and would start again from the base model", value=str(folder.journal),
+            "the run has checkpoints but no step in its journal, and would start again from the base model",
+            value=str(folder.journal),
             remedy="put the journal back, or start a new run with model.path set to the newest checkpoint",
         )
-    return []
+    return records
 
 
 def _refuse_changes(old: Config, new: Config, force: Sequence[str]) -> None:

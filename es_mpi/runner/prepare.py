@@ -6,7 +6,7 @@ import hashlib
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import es_mpi
 from es_mpi.checkpoint.folder import require_space
@@ -22,10 +22,9 @@ from es_mpi.params.layout import Layout, read_layout
 from es_mpi.params.source import resolve
 from es_mpi.tasks.base import Task
 from es_mpi.tasks.batches import Batches
-from es_mpi.tasks.configured import batchable, training_grading, training_problems, training_task
+from es_mpi.tasks.configured import batchable, evaluation_task, training_grading, training_problems, training_task
 from es_mpi.tasks.preflight import gradable
 from es_mpi.tasks.prompts import Tokenizer, encode_prompts, load_tokenizer
-from es_mpi.tasks.registry import make_task
 from es_mpi.types import Prompt, Sampling
 
 MASTER_BYTES = 4  # a parameter in a checkpoint's fp32 master, beside the model folder
@@ -138,18 +137,13 @@ def evaluation_sets(config: Config, task: Task, tokenizer: Tokenizer, gradings: 
 
 
 def _evalset(config: Config, training: Task, name: str, tokenizer: Tokenizer, gradings: dict[str, Grading]) -> EvalSet:
-    """The training task's own, or another with its default options; a file and a grader as `eval` names them."""
-    own = name in (training.name, config.task.name)
-    data = config.eval.data.get(name)
-    if own and data:
-        task = training_task(replace(config.task, heldout=data))
-    else:
-        task = training if own else make_task(name, heldout=data)
+    """One task of the evaluation, with the grader that `eval` or the task names."""
+    task = evaluation_task(config.task, config.eval, training, name)
     problems = task.problems("heldout")[: config.task.heldout_size][: config.eval.problems]
     prompts = encode_prompts(
         tokenizer, task, problems, max_model_len=config.model.max_model_len, max_tokens=eval_tokens(config)
     )
-    reward = config.eval.rewards.get(name) or (config.task.reward if own else None) or task.reward
+    reward = config.eval.rewards.get(name) or (config.task.reward if task.name == training.name else None) or task.reward
     grading = gradings.setdefault(reward, Grading(reward, config.grading))
     return EvalSet(task.name, task.version, problems, prompts, task.stop, grading, getattr(task, "choices", None))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from es_mpi.config.schema import GradingConfig, TaskConfig
+from dataclasses import replace
+
+from es_mpi.config.schema import EvalConfig, GradingConfig, TaskConfig
 from es_mpi.errors import UsageError
 from es_mpi.grading.service import Grading
 from es_mpi.tasks.base import Task
@@ -15,6 +17,17 @@ def training_task(settings: TaskConfig) -> Task:
     return make_task(
         settings.name, train=settings.train, heldout=settings.heldout, system=settings.system, options=settings.options
     )
+
+
+def evaluation_task(settings: TaskConfig, evaluation: EvalConfig, training: Task, name: str) -> Task:
+    """The task called `name` of an evaluation: the training task's own problems, or another task with its default options.
+
+    `evaluation.data` may name other problems. Raises UsageError as `training_task` does.
+    """
+    data = evaluation.data.get(name)
+    if name not in (training.name, settings.name):
+        return make_task(name, heldout=data, key="eval.tasks")
+    return training_task(replace(settings, heldout=data)) if data else training
 
 
 def training_problems(settings: TaskConfig, task: Task) -> list[Problem]:

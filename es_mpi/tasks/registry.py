@@ -32,12 +32,13 @@ def make_task(
     heldout: str | None = None,
     system: str | None = None,
     options: Mapping[str, object] | None = None,
+    key: str = "task.name",
 ) -> Task:
     """The task a config calls `name`, or a user's `module:function`, with the settings of the config's `task` section.
 
     Raises UsageError for an unknown name, an unknown option, a setting that the task has no use for or that it lacks.
     """
-    make = partial(ReasoningGym, name.removeprefix(GYM)) if name.startswith(GYM) else find(name, _KNOWN, key="task.name")
+    make = partial(ReasoningGym, name.removeprefix(GYM)) if name.startswith(GYM) else find(name, _KNOWN, key=key)
     takes = signature(make).parameters
     files = {"train": train, "heldout": heldout, "system": system}
     given = {word: value for word, value in files.items() if value is not None}

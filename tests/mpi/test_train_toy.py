@@ -8,13 +8,14 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import psutil
 import pytest
-from mpi_launch import kill_ranks, ranks_of
-from runs import es_mpi, journal, start_es_mpi, summary, toy_config, wait_for_steps
+from mpi_launch import REPO, kill_ranks, rank_env, ranks_of
+from runs import TESTS_ON_PATH, es_mpi, journal, start_es_mpi, summary, toy_config, wait_for_steps
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(180)]
 
@@ -42,6 +43,15 @@ def test_it_learns(tmp_path):
     assert done.returncode == 0, done.stderr
     rewards = [sum(m[1] for m in r["members"]) / len(r["members"]) for r in journal(tmp_path / "runs" / "run")]
     assert sum(rewards[-5:]) / 5 > sum(rewards[:5]) / 5 + 0.1
+
+
+def test_nobody_listening_does_not_end_a_run(tmp_path):
+    config = toy_config(tmp_path)
+    command = f"{sys.executable} -m es_mpi train '{config}' run.name="
+    for name, listener in (("full", "> /dev/full"), ("closed", "<&- >&- 2>&-"), ("head", "phases.warm.updates=40 | head -n 1")):
+        script = f"set -o pipefail; {command}{name} {listener}"
+        done = subprocess.run(["bash", "-c", script], cwd=REPO, env=rank_env(TESTS_ON_PATH), timeout=120, check=False)
+        assert done.returncode == 0 and (tmp_path / "runs" / name / "summary.json").is_file(), name
 
 
 @pytest.mark.parametrize("estimator", ["one_point", "antithetic"])
@@ -95,6 +105,16 @@ def long_run(folder: Path) -> Path:
     """The config of a run that outlasts any test."""
     phase = {"kind": "es", "updates": 200, "population": 7, "sigma": 0.3, "alpha": 0.3}
     return toy_config(folder, task={"reward": "toy_reward:slow_closeness"}, phases={"warm": phase})
+
+
+@pytest.mark.parametrize("left", [0, 100])
+def test_a_journal_that_lost_every_step_is_not_taken_for_a_new_run(tmp_path, left):
+    assert train(toy_config(tmp_path)).returncode == 0
+    path = tmp_path / "runs" / "run" / "journal.jsonl"
+    path.write_bytes(path.read_bytes()[:left])
+    done = es_mpi(["resume", tmp_path / "runs" / "run"])
+    assert done.returncode == 2 and "put the journal back" in done.stderr
+    assert len(path.read_bytes()) == left
 
 
 def test_sigterm_saves_and_exits_75_and_resume_finishes(tmp_path):

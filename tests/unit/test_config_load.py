@@ -195,7 +195,7 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]) | 
 
 
 @settings(max_examples=40, deadline=None)
-@given(text=TEXTS, alpha=st.floats(0, 1e9))
+@given(text=TEXTS, alpha=st.floats(0, 1e3))
 @example(text="${run.seed} \\${x} \\\\${y} ${", alpha=1e-5)
 @example(text="1e-3", alpha=5e-324)
 def test_any_text_and_number_survive_saving(tmp_path_factory: pytest.TempPathFactory, text: str, alpha: float) -> None:
@@ -226,3 +226,17 @@ def test_a_gradient_phase_refuses_what_it_cannot_do(minimal: Path, override: str
     assert load_config(minimal, [gradient]).phases["warm"].kind == "grpo"
     with pytest.raises(UsageError, match=key):
         load_config(minimal, [gradient, override])
+
+
+@pytest.mark.parametrize("override", ["model=[1]", "task=[1]", "phases=[1]", "phases.warm={sigma: [1]}", "eval.k={a: 1}"])
+def test_a_list_where_keys_belong_or_the_other_way_round_is_an_error_by_name(minimal: Path, override: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_config(minimal, [override])
+    assert override.partition("=")[0] in str(caught.value)
+
+
+def test_a_file_that_is_no_config_does_not_flood_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "long.yaml").write_text("".join(f"key{i}: {i}\n" for i in range(500)))
+    with pytest.raises(UsageError, match=r"and \d+ more") as caught:
+        load_config(tmp_path / "long.yaml")
+    assert len(str(caught.value).splitlines()) < 80
