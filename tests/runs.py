@@ -41,6 +41,14 @@ def toy_config(folder: Path, name: str = "run", **sections: dict[str, Any]) -> P
     return path
 
 
+def engine_config(folder: Path, model: Path, sections: dict[str, Any]) -> Path:
+    """A config file in `folder` for the real engine on `model`; its runs are made in `folder`/runs."""
+    run = {"name": "run", "dir": str(folder / "runs")}
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump({**sections, "run": run, "model": {**sections["model"], "path": str(model)}}))
+    return path
+
+
 def es_mpi(args: Sequence[str | Path], *, ranks: int = 1, timeout: float = 120) -> subprocess.CompletedProcess[str]:
     """`es-mpi *args`, alone or on several ranks of a real launcher, with tests/ importable for rewards of tests."""
     command = ["-m", "es_mpi", *args]

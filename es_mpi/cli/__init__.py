@@ -25,7 +25,7 @@ OVERRIDES = "[key=value ...]"
 COMMANDS = {
     "train": (f"CONFIG {OVERRIDES}", "train, alone or under mpirun / srun"),
     "resume": (f"RUN_DIR {OVERRIDES}", "continue a run, with any number of ranks"),
-    "eval": (f"MODEL_OR_RUN --tasks A,B --out DIR {OVERRIDES}", "Pass@K, Maj@K, greedy on held-out problems"),
+    "eval": (f"MODEL_OR_RUN [--tasks A,B] --out DIR {OVERRIDES} | --regrade DIR", "Pass@K, Maj@K, greedy on held-out problems"),
     "compare": ("DIR DIR ... [--html FILE]", "paired differences of evaluations, with intervals and tests"),
     "replay": ("RUN_DIR --step N --out DIR", "weights of any step from base model and journal"),
     "drift": ("BASE MODEL [--null RUN]", "how far training moved the weights, beside what random rewards give"),

@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tasks", metavar="A,B", help="tasks to evaluate on (default: those of the run or config)")
     parser.add_argument("--data", metavar="TASK=FILE", action="append", default=[], help="problems of a task; repeatable")
     parser.add_argument("--samples", metavar="M", type=int, help="sampled responses to each problem")
-    parser.add_argument("--k", metavar="1,16", help="the K of Pass@K and Maj@K (default: 1 and M)")
+    parser.add_argument("--k", metavar="1,16", help="the K of Pass@K and Maj@K (default: 1 and M, or the config's)")
     parser.add_argument("--config", metavar="FILE", help="a config whose model is replaced by MODEL")
     parser.add_argument("--regrade", metavar="DIR", help="grade the responses in DIR again; no model is loaded")
     parser.add_argument("--reward", metavar="NAME", help="with --regrade: another grader, also module:function")

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 from mpi_launch import kill_ranks
-from runs import es_mpi, journal, start_es_mpi, summary, wait_for_steps
+from runs import engine_config, es_mpi, journal, start_es_mpi, summary, wait_for_steps
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -28,11 +27,7 @@ CONFIG = {
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory, tiny_dir: Path) -> Path:
-    folder = tmp_path_factory.mktemp("gradient phases")
-    run = {"name": "run", "dir": str(folder / "runs")}
-    path = folder / "config.yaml"
-    path.write_text(yaml.safe_dump({**CONFIG, "run": run, "model": {**CONFIG["model"], "path": str(tiny_dir)}}))
-    return path
+    return engine_config(tmp_path_factory.mktemp("gradient phases"), tiny_dir, CONFIG)
 
 
 @pytest.fixture(scope="module")
