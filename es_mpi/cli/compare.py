@@ -12,8 +12,8 @@ from es_mpi.checkpoint.files import replacing
 from es_mpi.cli.eval import number, numbers
 from es_mpi.cli.text import table
 from es_mpi.errors import EXIT_OK, UsageError
-from es_mpi.evaluation.comparison import Side, compare_task, correct
-from es_mpi.evaluation.folder import Evaluation, chosen_tasks, read_evaluation
+from es_mpi.evaluation.folder import Evaluation, read_evaluation
+from es_mpi.evaluation.groups import compare_groups
 from es_mpi.evaluation.page import page
 from es_mpi.monitoring.tags import UNITS
 
@@ -39,17 +39,14 @@ def run(args: argparse.Namespace) -> int:
     if len(set(names)) < len(names):
         remedy = "--group NAME=DIR gives a folder a name"
         raise UsageError("the same name twice", value=", ".join(names), expected="different folders", remedy=remedy)
-    every = [one for _, evaluations in groups for one in evaluations]
-    ks = numbers(args.k) if args.k else None
-    tasks = {task: _compare(groups, task, ks) for task in chosen_tasks(every, args.tasks.split(",") if args.tasks else [])}
-    correct(tasks)
-    found = {"names": names, "folders": {name: [str(e.path) for e in held] for name, held in groups}, "tasks": tasks}
+    tasks, ks = args.tasks.split(",") if args.tasks else [], numbers(args.k) if args.k else None
+    found = compare_groups(dict(groups), tasks, ks)
     for line in as_text(found):
         print(line)
     if args.json:
-        _write(args.json, json.dumps(found, indent=2, allow_nan=False) + "\n", "--json")
+        write_file(args.json, json.dumps(found, indent=2, allow_nan=False) + "\n", "--json")
     if args.html:
-        _write(args.html, page(found, dict(groups)), "--html")
+        write_file(args.html, page(found, dict(groups)), "--html")
     return EXIT_OK
 
 
@@ -68,12 +65,8 @@ def _read(text: str) -> Evaluation:
     return read_evaluation(Path(text))
 
 
-def _compare(groups: Sequence[Group], task: str, ks: Sequence[int] | None) -> dict[str, Any]:
-    sides = [Side(name, [e.tasks[task].rows for e in held], [e.tasks[task].settings for e in held]) for name, held in groups]
-    return compare_task(sides, ks)
-
-
-def _write(path: str, text: str, key: str) -> None:
+def write_file(path: str, text: str, key: str) -> None:
+    """Replace the file `path`. Raises UsageError, about the option `key`, where the disk refuses."""
     try:
         with replacing(Path(path)) as file:
             file.write(text.encode())
@@ -102,16 +95,17 @@ def as_text(found: Mapping[str, Any]) -> list[str]:
 def _shown(metric: str, one: Mapping[str, Any] | None) -> str:
     if one is None:
         return "not available"
-    return f"{_interval(metric, one)} p={one['p_holm']:.2g}"
+    return f"{difference(metric, one)} p={one['p_holm']:.2g}"
 
 
-def _interval(metric: str, one: Mapping[str, float]) -> str:
+def difference(metric: str, one: Mapping[str, float]) -> str:
+    """A difference with its interval."""
     return f"{points(metric, one['mean'])} [{points(metric, one['low'])}, {points(metric, one['high'])}]"
 
 
 def _seeds(side: str, differences: Mapping[str, Any]) -> list[str]:
     return [
-        f"  {side}, {metric} over training seeds: {_interval(metric, one['over_seeds'])}"
+        f"  {side}, {metric} over training seeds: {difference(metric, one['over_seeds'])}"
         for metric, one in differences.items()
         if "over_seeds" in one
     ]

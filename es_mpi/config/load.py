@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
@@ -21,6 +21,7 @@ RESOLVED_NAME = "config.yaml"
 SHOWN = 20  # problems of one config; a file that is none would show all of its lines
 
 Override = str | Mapping[str, Any]
+Section = TypeVar("Section")
 
 
 def load_config(path: str | Path | Mapping[str, Any], overrides: Sequence[Override] = ()) -> Config:
@@ -45,6 +46,15 @@ def load_config(path: str | Path | Mapping[str, Any], overrides: Sequence[Overri
 def load_resolved(run_dir: str | Path, overrides: Sequence[Override] = ()) -> Config:
     """The config that a run folder was made with, overrides laid over it."""
     return load_config(Path(run_dir) / RESOLVED_NAME, overrides)
+
+
+def load_section(path: str | Path, schema: type[Section]) -> Section:
+    """An object of another schema class than Config from the YAML file `path`. Raises UsageError that lists every problem."""
+    problems: list[UsageError] = []
+    section: Section | None = build(schema, OmegaConf.to_container(_read(Path(path))), "", problems)
+    if section is None or problems:
+        raise _combined(problems, str(path))
+    return section
 
 
 def to_yaml(config: Config) -> str:
