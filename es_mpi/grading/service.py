@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from es_mpi.config.schema import GradingConfig
 from es_mpi.grading.guarded import guarded
-from es_mpi.grading.pool import Pool
-from es_mpi.grading.process import Item, Limits
 from es_mpi.grading.registry import find_grader
-from es_mpi.types import Grade
+from es_mpi.types import Grade, Item
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from es_mpi.grading.pool import Pool
 
 Pending = Callable[[], list[Grade]]
 """Waits for the grades of a batch, in its order."""
@@ -35,6 +38,9 @@ class Grading:
 
     def start(self, note: Callable[[str], None], log: Path | None = None) -> None:
         """Starts the processes, which then load their libraries on their own. `note` gets what went wrong, in words."""
+        from es_mpi.grading.pool import Pool  # a twentieth of the start of `check` and `plan`, which grade nothing
+        from es_mpi.grading.process import Limits
+
         self._note = note
         if self._entry.pooled and self.config.workers and self._pool is None:
             limits = Limits(self.config.cpu_s, self.config.asleep_s, int(self.config.memory_gib * 2**30))

@@ -13,12 +13,11 @@ from es_mpi.comm.agree import agree_fields, already_yes, any_rank, merge_scores,
 from es_mpi.config.schema import EsPhase
 from es_mpi.errors import Divergence, EngineError
 from es_mpi.estimator import Estimate, effective_count, estimate, rank_of
-from es_mpi.grading.process import Item
 from es_mpi.grading.service import Pending
 from es_mpi.phases.context import Progress, RunContext, StepReport, Stopped, Tally, common_metrics
 from es_mpi.population import members, random_reward, share
 from es_mpi.tasks.batches import Batch
-from es_mpi.types import Grade, Member, MemberScore, Status, Verdict
+from es_mpi.types import Grade, Item, Member, MemberScore, Status, Verdict
 
 CENTER = Member(index=-1, seed=0)  # evaluated at a sigma of 0: theta itself
 
