@@ -129,11 +129,21 @@ void fill(float* out, uint64_t n, uint64_t g0, uint64_t seed, uint64_t stream) {
 
 // ---- PERTURB ---------------------------------------------------------------------------------------------------------
 
+ES_MPI_INLINE Halves bf16_both(Floats low, Floats high) {
+#if defined(__AVX512BF16__)
+    // The processor's own conversion is right but for denormals, which it takes for zeros.
+    constexpr int DENORMAL = 0x20;
+    const auto denormal = _mm512_fpclass_ps_mask(__m512(low), DENORMAL) | _mm512_fpclass_ps_mask(__m512(high), DENORMAL);
+    if (__builtin_expect(!denormal, 1)) return Halves(_mm512_cvtne2ps_pbh(__m512(high), __m512(low)));
+#endif
+    return narrow(bf16_bits(low), bf16_bits(high));
+}
+
 // Rounds two vectors of values to elements i and following of `out`.
 template <Dtype dtype>
 ES_MPI_INLINE void cast(char* out, int i, Floats low, Floats high) {
     if constexpr (dtype == BF16) {
-        store(out + 2 * i, narrow(bf16_bits(low), bf16_bits(high)));
+        store(out + 2 * i, bf16_both(low, high));
     } else if constexpr (dtype == FP16) {
         store(out + 2 * i, narrow(fp16_bits(low), fp16_bits(high)));
     } else {
