@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection
 from typing import NoReturn
 
 from es_mpi.comm.exchange import PeerComm
@@ -25,7 +26,7 @@ class SingleComm(PeerComm):
     def _take(self, peer: int) -> bytes | None:
         raise AssertionError(f"there is no rank {peer} to receive from")
 
-    def abort(self, exit_code: int, reason: str) -> NoReturn:
+    def abort(self, exit_code: int, reason: str, missing: Collection[int] = ()) -> NoReturn:
         last_words(self.rank, self.host, reason)
         sys.exit(exit_code)
 
