@@ -53,14 +53,14 @@ def start_ranks(
 
 
 def run_ranks(
-    n: int, args: Sequence[str | Path], timeout: float, env: Mapping[str, str] | None = None
+    n: int, args: Sequence[str | Path], timeout: float, env: Mapping[str, str] | None = None, options: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Run `python *args` on `n` ranks and return exit code, stdout and stderr as text.
 
     Raises AssertionError with the output so far when the ranks run longer than `timeout` seconds; every process of the
     launch is gone by then.
     """
-    process = start_ranks(n, args, env)
+    process = start_ranks(n, args, env, options)
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from threading import Thread
 from typing import Any, NoReturn
 
@@ -14,7 +14,7 @@ HUNG_S = 30.0  # longer than any deadline a test sets
 
 
 class Aborted(Exception):
-    """What `abort` does to a thread: `args` are the exit code and the reason."""
+    """What `abort` does to a thread: `args` are the exit code, the reason and the missing ranks."""
 
 
 class ThreadComm(PeerComm):
@@ -32,8 +32,8 @@ class ThreadComm(PeerComm):
         line = self._lines[peer, self.rank]
         return line.popleft() if line else None
 
-    def abort(self, exit_code: int, reason: str) -> NoReturn:
-        raise Aborted(exit_code, reason)
+    def abort(self, exit_code: int, reason: str, missing: Collection[int] = ()) -> NoReturn:
+        raise Aborted(exit_code, reason, missing)
 
     def close(self) -> None:
         self.barrier("end of the job")

@@ -6,7 +6,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from es_mpi.comm.faults import Agreed
+from es_mpi.comm.faults import Agreed, RanksMissing
 from es_mpi.comm.port import Comm
 from es_mpi.errors import EXIT_INTERNAL, EXIT_TRY_AGAIN, EsMpiError
 
@@ -21,7 +21,7 @@ def run_guarded(comm: Comm, work: Callable[[], int]) -> int:
         code = _code_of(work)
         comm.close()
     except BaseException as error:  # also SystemExit and KeyboardInterrupt: the others would wait
-        comm.abort(*_last_words(error))
+        comm.abort(*_last_words(error), missing=error.ranks if isinstance(error, RanksMissing) else ())
     return code
 
 

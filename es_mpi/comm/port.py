@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NoReturn, Protocol
 
 
@@ -55,8 +56,11 @@ class Comm(Protocol):
         """
         ...
 
-    def abort(self, exit_code: int, reason: str) -> NoReturn:
-        """Print `rank r on host h: reason` and end the whole job, whatever the other ranks are doing."""
+    def abort(self, exit_code: int, reason: str, missing: Collection[int] = ()) -> NoReturn:
+        """Print `rank r on host h: reason` and end the whole job, whatever the other ranks are doing.
+
+        `missing` are the ranks that this one waited for in vain, if that is the reason: the rest found the same.
+        """
         ...
 
     def close(self) -> None:

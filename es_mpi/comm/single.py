@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import socket
+import os
 import sys
+from collections.abc import Collection
 from typing import NoReturn
 
 from es_mpi.comm.exchange import PeerComm
@@ -14,7 +15,7 @@ class SingleComm(PeerComm):
     """Size 1: every exchange returns at once and sends nothing."""
 
     def __init__(self, deadline_s: float) -> None:
-        super().__init__(rank=0, size=1, host=socket.gethostname(), deadline_s=deadline_s)
+        super().__init__(rank=0, size=1, host=os.uname().nodename, deadline_s=deadline_s)
 
     def _post(self, peer: int, message: bytes) -> None:
         raise AssertionError(f"there is no rank {peer} to send to")
@@ -25,7 +26,7 @@ class SingleComm(PeerComm):
     def _take(self, peer: int) -> bytes | None:
         raise AssertionError(f"there is no rank {peer} to receive from")
 
-    def abort(self, exit_code: int, reason: str) -> NoReturn:
+    def abort(self, exit_code: int, reason: str, missing: Collection[int] = ()) -> NoReturn:
         last_words(self.rank, self.host, reason)
         sys.exit(exit_code)
 

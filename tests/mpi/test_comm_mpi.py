@@ -12,6 +12,7 @@ from mpi_launch import REPO, rank_env, run_ranks
 
 PROGRAMS = Path(__file__).parent / "programs"
 HOST = socket.gethostname()
+ULFM = ("--with-ft", "ulfm")
 LIMIT_S = 60.0  # for a loaded machine; a job that hangs would wait ten minutes
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(90)]
@@ -24,6 +25,7 @@ def test_every_exchange(ranks: int) -> None:
     assert sorted(done.stdout.split("\n")) == ["", *(f"rank {rank}: ok" for rank in range(ranks))]
 
 
+@pytest.mark.parametrize("options", [(), ULFM], ids=["plain", "ulfm"])
 @pytest.mark.parametrize(
     ("case", "code", "said"),
     [
@@ -34,11 +36,19 @@ def test_every_exchange(ranks: int) -> None:
         ("different_places", 76, ["'digest'", "'merge scores'", f"rank 1 on {HOST}"]),
     ],
 )
-def test_one_rank_ends_the_job_and_is_named(case: str, code: int, said: list[str]) -> None:
-    done = run_ranks(3, [PROGRAMS / "comm_endings.py", case], LIMIT_S)
+def test_one_rank_ends_the_job_and_is_named(case: str, code: int, said: list[str], options: tuple[str, ...]) -> None:
+    done = run_ranks(3, [PROGRAMS / "comm_endings.py", case], LIMIT_S, options=options)
     assert done.returncode == code, done.stderr
     for text in said:
         assert text in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("case", "code"), [("different_places", 76), ("killed", 75)])
+def test_ranks_that_end_a_job_together_do_not_get_in_each_others_way(case: str, code: int) -> None:
+    ends = [run_ranks(3, [PROGRAMS / "comm_endings.py", case], LIMIT_S, options=ULFM).returncode for _ in range(40)]
+    assert ends == [code] * 40
 
 
 @pytest.mark.parametrize("case", ["os_exit_0", "killed"])

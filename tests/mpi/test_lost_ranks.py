@@ -111,7 +111,8 @@ def test_a_stalled_rank_is_named_and_ends_the_job_with_75_and_resume_finishes(vi
     assert summary(run)["digest"] == summary(undisturbed)["digest"]
 
 
-def test_fault_tolerance_off_ends_the_job_with_75(tmp_path):
+@pytest.mark.parametrize("trial", [0, *(pytest.param(trial, marks=pytest.mark.slow) for trial in range(1, 40))])
+def test_fault_tolerance_off_ends_the_job_with_75(tmp_path, trial):
     process = start_es_mpi(
         ["train", str(toy_config(tmp_path, **SECTIONS, comm={"fault_tolerance": "off"}))], RANKS, "--with-ft", "ulfm"
     )

@@ -80,6 +80,7 @@ def test_a_rank_that_is_not_there_at_the_end_fails_the_job() -> None:
     assert first.args[0] == EXIT_TRY_AGAIN
     assert "'end of the job'" in first.args[1]
     assert second.args[0] == EXIT_INTERNAL
+    assert (first.args[2], second.args[2]) == ((1,), ())
 
 
 def test_alone_the_process_exits_with_the_code_and_says_where(capsys: pytest.CaptureFixture[str]) -> None:
