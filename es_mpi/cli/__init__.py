@@ -29,6 +29,7 @@ COMMANDS = {
     "drift": ("BASE MODEL [--null RUN]", "how far training moved the weights, beside what random rewards give"),
     "prune": ("BASE MODEL (--sparsity S | --threshold T) --out DIR", "keep only the largest changes of training"),
     "probe": (f"CONFIG [--sigmas A,B] {OVERRIDES}", "which sigma to train with, measured before training"),
+    "diversity": (f"CONFIG [--sigmas A,B] {OVERRIDES}", "how different the members' policies are, against theory"),
     "study": ("STUDY [--launcher WORDS | --array | --table]", "a grid of runs, and one table of them with intervals"),
     "check": (f"CONFIG {OVERRIDES}", "resolve, validate and print a config"),
     "plan": (f"CONFIG --ranks R [--gpu NAME] {OVERRIDES}", "memory, bytes, rough seconds; what binds"),

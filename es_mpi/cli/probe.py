@@ -30,8 +30,8 @@ def run(args: argparse.Namespace) -> int:
     for flag, value, least in (("--members", args.members, 2), ("--repeats", args.repeats, 1)):
         if value < least:
             raise UsageError("out of range", value=value, expected=f"at least {least}", key=flag)
-    sigmas = _sigmas(args.sigmas) if args.sigmas else []
-    from es_mpi.runner.probe import probe_sigmas
+    sigmas = sigma_grid(args.sigmas) if args.sigmas else []
+    from es_mpi.runner.measure import probe_sigmas
 
     def show(found: dict[str, Any]) -> None:
         print(json.dumps(found, indent=2) if args.json else as_text(found), flush=True)
@@ -42,7 +42,8 @@ def run(args: argparse.Namespace) -> int:
     )  # fmt: skip
 
 
-def _sigmas(text: str) -> list[float]:
+def sigma_grid(text: str) -> list[float]:
+    """`1e-3,3e-3` as a list in order. UsageError."""
     try:
         sigmas = sorted({float(word) for word in text.split(",")})
     except ValueError:

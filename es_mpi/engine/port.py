@@ -30,4 +30,11 @@ class Engine(Protocol):
         """One response to each prompt, in order. `seeds` (one each, 63-bit) decide sampled tokens; greedy ignores them."""
         ...
 
+    def logprobs(self, prompts: Sequence[Prompt], responses: Sequence[Sequence[int]]) -> list[tuple[float, ...]]:
+        """Log-probability of each token of given responses, one to each prompt, at temperature 1 over the whole vocabulary.
+
+        For analyses; a prompt and its response must leave room for one more token.
+        """
+        ...
+
     def close(self) -> None: ...

@@ -57,11 +57,21 @@ class ToyEngine:
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int]) -> list[Completion]:
         return [self._respond(prompt, sampling, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
 
+    def logprobs(self, prompts: Sequence[Prompt], responses: Sequence[Sequence[int]]) -> list[tuple[float, ...]]:
+        found = []
+        for prompt, (token,) in zip(prompts, responses, strict=True):
+            logits = self._logits(prompt)
+            found.append((float(logits[int(chr(token))] - np.logaddexp.reduce(logits)),))
+        return found
+
     def close(self) -> None:
         self._weights.clear()
 
+    def _logits(self, prompt: Prompt) -> NDArray[np.float64]:
+        return self._weights["policy.weight"] @ _features(prompt.token_ids) + self._weights["policy.bias"]
+
     def _respond(self, prompt: Prompt, sampling: Sampling, seed: int) -> Completion:
-        logits = self._weights["policy.weight"] @ _features(prompt.token_ids) + self._weights["policy.bias"]
+        logits = self._logits(prompt)
         noise = np.zeros(DIGITS)
         if sampling.temperature > 0:
             logits = logits / sampling.temperature

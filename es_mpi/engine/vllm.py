@@ -85,6 +85,11 @@ class VllmEngine:
             for sequence, output in zip(sequences, outputs, strict=True)
         ]
 
+    def logprobs(self, prompts: Sequence[Prompt], responses: Sequence[Sequence[int]]) -> list[tuple[float, ...]]:
+        sequences = [[*prompt.token_ids, *response] for prompt, response in zip(prompts, responses, strict=True)]
+        starts = [len(prompt.token_ids) - 1 for prompt in prompts]
+        return [tuple(found[start:]) for start, found in zip(starts, self.prompt_logprobs(sequences), strict=True)]
+
     def close(self) -> None:
         """Stop the engine and give its memory back."""
         if self._llm is not None:
