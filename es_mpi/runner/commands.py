@@ -116,7 +116,7 @@ def _attempt(comm: Comm, prepared: Prepared, records: Sequence[Record]) -> int:
     note = note_to(log)
     scribe = Scribe(folder, config.monitor, prepared.total)
     if comm.rank == 0:
-        scribe.open_monitor(len(records), resumed=bool(records))
+        scribe.open_monitor(len(records), resumed=attempt > 1)
         scribe.open_journal(len(records))
         clean(folder.path)
     choose_device(os.environ)

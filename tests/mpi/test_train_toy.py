@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -81,24 +80,6 @@ def test_a_grader_that_always_raises_stops_the_run_once_and_says_where_to_look(t
     assert done.stderr.count("members could be evaluated") == 1
     log = (tmp_path / "runs" / "run" / "logs" / "attempt_1" / "rank_1.log").read_text()
     assert "this grader is broken" in log
-
-
-@pytest.mark.parametrize("attempt", range(5))
-def test_kill_9_at_a_random_moment_then_resume_ends_in_the_same_bits(tmp_path, attempt):
-    config = toy_config(tmp_path, task={"reward": "toy_reward:slow_closeness"}, checkpoint={"every": 2}, phases={
-        "warm": {"kind": "es", "updates": 8, "population": 7, "sigma": 0.3, "alpha": 0.3}})
-    assert train(config, "run.name=whole").returncode == 0
-    whole, run = journal(tmp_path / "runs" / "whole"), tmp_path / "runs" / "run"
-    chance = random.Random(attempt)
-    process = start_es_mpi(["train", str(config)], ranks=2)
-    wait_for_steps(run, chance.randrange(1, 6), process)
-    time.sleep(chance.random() * 0.3)  # anywhere within a step; the result may not depend on where
-    kill_ranks(process)
-    done = es_mpi(["resume", run], ranks=1 + attempt % 3)
-    assert done.returncode == 0, done.stderr
-    steps = [[(r["step"], r["members"], r["digest"]) for r in records] for records in (journal(run), whole)]
-    assert steps[0] == steps[1]
-    assert summary(run)["digest"] == whole[-1]["digest"]
 
 
 def long_run(folder: Path) -> Path:
