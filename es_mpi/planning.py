@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from es_mpi.config.schema import Config, EsPhase, EvalConfig, GrpoPhase, Phase
-from es_mpi.devices import CORE, Device
+from es_mpi.devices import CORE, GIB, Device
+from es_mpi.params.layout import Layout, read_config
 
-GIB = 2**30
 BYTES_PER_MEMBER = 16  # one row of the merged table: member, status, reward
 BYTES_PER_WEIGHT = {"bfloat16": 2, "float16": 2, "float32": 4}
 CPU_KV_GIB = 1.0
@@ -128,10 +128,23 @@ def kv_bytes(model: Mapping[str, Any], bytes_per_value: int) -> int:
     return 2 * int(model["num_hidden_layers"]) * int(model.get("num_key_value_heads") or heads) * head_dim * bytes_per_value
 
 
+def model_size(layout: Layout, dtype: str) -> ModelSize:
+    """From the headers of the weights and config.json."""
+    model = read_config(layout.folder)
+    embedding = (model.get("vocab_size"), model.get("hidden_size"))
+    return ModelSize(
+        parameters=layout.parameters,
+        elements=layout.elements,
+        largest=max(tensor.size for tensor in layout.tensors),
+        tied_embedding=sum(tensor.size for tensor in layout.tensors if layout.tied and tensor.shape == embedding),
+        kv_bytes=kv_bytes(model, BYTES_PER_WEIGHT[dtype]),
+    )
+
+
 def plan(config: Config, model: ModelSize, prompt: PromptSize, ranks: int, gpu: Device | None = None, cores: int = 1) -> Plan:
     """The cost of `config` on `ranks` ranks, each with a GPU of this kind or else only its `cores` CPU cores."""
     device = gpu or Device(f"{cores} x {CORE.name}", cores * CORE.flops, cores * CORE.bandwidth)
-    memory = _memory(config, model, gpu)
+    memory = memory_of(config, model, gpu)
     context = prompt.own + prompt.shared + config.sampling.max_tokens
     fits = int(memory.kv_cache / (context * model.kv_bytes)) if model.kv_bytes else config.engine.max_num_seqs
     concurrent = max(1, min(config.engine.max_num_seqs, fits))
@@ -169,7 +182,8 @@ class _Generation:
         return prefill + math.ceil(responses / batch) * tokens * step
 
 
-def _memory(config: Config, model: ModelSize, gpu: Device | None) -> Memory:
+def memory_of(config: Config, model: ModelSize, gpu: Device | None) -> Memory:
+    """What one rank takes, with a GPU of this kind or without."""
     width = BYTES_PER_WEIGHT[config.model.dtype]
     packed_head = 0 if gpu else model.tied_embedding  # a CPU engine keeps a packed copy of a tied head
     engine = width * (model.parameters + packed_head + model.largest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import Literal, TypedDict
+from typing import Literal, NamedTuple, TypedDict
 
 
 class Message(TypedDict):
@@ -71,6 +71,14 @@ class Verdict(StrEnum):
     TRUNCATED = "truncated"
     TIMEOUT = "timeout"
     ERROR = "error"  # the grader itself failed: no reward, and the response does not count
+
+
+class Item(NamedTuple):
+    """What a grader is asked."""
+
+    response: str
+    answer: str
+    truncated: bool
 
 
 @dataclass(frozen=True, slots=True)

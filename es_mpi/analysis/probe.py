@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from es_mpi.analysis.signal import signal
-from es_mpi.grading.process import Item
 from es_mpi.noise.address import subkey
 from es_mpi.phases.context import RunContext
 from es_mpi.population import members
 from es_mpi.tasks.batches import Batch, sampling_seed
-from es_mpi.types import Completion, Member, Verdict
+from es_mpi.types import Completion, Item, Member, Verdict
 
 Facts = dict[str, Any]
 Tokens = list[list[int]]

@@ -9,9 +9,7 @@ import argparse
 import gc
 import importlib
 import os
-import socket
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -61,6 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_PIPE
     except Exception:  # the last frame before the shell: a fault of ours has its own exit code
+        import traceback  # not needed by a start that goes well
+
         traceback.print_exc()
         print(f"{_speaker()}: internal error", file=sys.stderr, flush=True)
         return EXIT_INTERNAL
@@ -111,4 +111,4 @@ def _help() -> str:
 def _speaker() -> str:
     """Who an error message is from: under a launcher its rank and host."""
     launch = detect(os.environ)
-    return "es-mpi" if launch is None else f"es-mpi [rank {launch.rank}, {socket.gethostname()}]"
+    return "es-mpi" if launch is None else f"es-mpi [rank {launch.rank}, {os.uname().nodename}]"

@@ -14,7 +14,7 @@ from es_mpi.cli.inputs import layout_of
 from es_mpi.cli.text import duration, pairs, size, table
 from es_mpi.config import Config
 from es_mpi.errors import EXIT_OK, UsageError
-from es_mpi.params.layout import read_config
+from es_mpi.params.layout import Layout
 from es_mpi.tasks.configured import training_problems, training_task
 from es_mpi.types import PromptText
 
@@ -39,26 +39,17 @@ def run(args: argparse.Namespace) -> int:
         if value < 1:
             raise UsageError("out of range", value=value, expected="at least 1", key=flag)
     gpu = devices.find_gpu(args.gpu) if args.gpu else None
-    plan = planning.plan(config, model_size(config), prompt_size(config), args.ranks, gpu, cores)
+    model = planning.model_size(_layout(config), config.model.dtype)
+    plan = planning.plan(config, model, prompt_size(config), args.ranks, gpu, cores)
     print(as_json(plan) if args.json else as_text(plan, config.sampling.max_tokens))
     return EXIT_OK
 
 
-def model_size(config: Config) -> planning.ModelSize:
-    """The sizes that planning needs, from the headers of the weights and config.json."""
+def _layout(config: Config) -> Layout:
     layout = layout_of(config)
     if layout is None:
         raise UsageError("a plan needs the model's folder on this machine", value=config.model.path, key="model.path")
-    model = read_config(layout.folder)
-    embedding = (model.get("vocab_size"), model.get("hidden_size"))
-    width = planning.BYTES_PER_WEIGHT[config.model.dtype]
-    return planning.ModelSize(
-        parameters=layout.parameters,
-        elements=layout.elements,
-        largest=max(tensor.size for tensor in layout.tensors),
-        tied_embedding=sum(tensor.size for tensor in layout.tensors if layout.tied and tensor.shape == embedding),
-        kv_bytes=planning.kv_bytes(model, width),
-    )
+    return layout
 
 
 def prompt_size(config: Config) -> planning.PromptSize:

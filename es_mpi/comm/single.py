@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import os
 import sys
 from collections.abc import Collection
 from typing import NoReturn
@@ -15,7 +15,7 @@ class SingleComm(PeerComm):
     """Size 1: every exchange returns at once and sends nothing."""
 
     def __init__(self, deadline_s: float) -> None:
-        super().__init__(rank=0, size=1, host=socket.gethostname(), deadline_s=deadline_s)
+        super().__init__(rank=0, size=1, host=os.uname().nodename, deadline_s=deadline_s)
 
     def _post(self, peer: int, message: bytes) -> None:
         raise AssertionError(f"there is no rank {peer} to send to")

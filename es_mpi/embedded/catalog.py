@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from es_mpi.embedded import smollm2, tiny
+from es_mpi.engine import toy
 from es_mpi.errors import UsageError, did_you_mean
 
 ORIGIN = "origin.json"  # written last: where it is, the model is complete
@@ -29,6 +30,7 @@ class Embedded:
 MODELS = {
     "smollm2-135m": Embedded(smollm2.DESCRIPTION, smollm2.recipe, smollm2.write),
     "tiny": Embedded(tiny.DESCRIPTION, tiny.recipe, tiny.write),
+    "toy": Embedded("ten logits, no language model, for engine.kind=toy", toy.recipe, toy.write_toy_model),
 }
 NAMES: dict[str, str] = {name: model.description for name, model in MODELS.items()}
 
@@ -40,7 +42,7 @@ def fingerprint(name: str, *, seed: int = 0) -> str:
 
 
 def materialise(name: str, out: Path, *, seed: int = 0) -> None:
-    """Make the Hugging Face checkpoint folder `out`: bfloat16 weights, tokenizer, `origin.json`.
+    """Make the Hugging Face checkpoint folder `out`: weights (bfloat16; float32 for the toy), tokenizer, `origin.json`.
 
     `seed` matters only for a model that is trained here. A folder that already holds this model is left as it is.
     A killed call leaves no `out`, at most a hidden folder beside it. Raises UsageError for an unknown name, for an

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 
 from es_mpi.params.store import MasterStore
 from es_mpi.types import Completion, Member, Message, Prompt, Sampling
@@ -72,8 +71,15 @@ class ToyEngine:
         return Completion(prompt.id, str(digit), (ord(str(digit)),), False, self.version, logprobs)
 
 
+def recipe(seed: int) -> dict[str, object]:
+    """What decides the weights of `write_toy_model`."""
+    return {"seed": seed, "features": FEATURES, "digits": DIGITS}
+
+
 def write_toy_model(out: Path, seed: int = 0) -> None:
     """A checkpoint folder of the toy, its weights drawn from a private generator."""
+    from safetensors.numpy import save_file
+
     out.mkdir(parents=True, exist_ok=True)
     generator = np.random.Generator(np.random.PCG64(seed))
     weight = generator.normal(0.0, 0.1, (DIGITS, FEATURES)).astype(np.float32)

@@ -13,10 +13,9 @@ from es_mpi.config.schema import EvalConfig
 from es_mpi.engine.port import Engine
 from es_mpi.evaluation.rows import GREEDY, Row, by_problem, intervals, problem_values
 from es_mpi.evaluation.statistics import Interval
-from es_mpi.grading.process import Item
 from es_mpi.grading.service import Grading, Pending
 from es_mpi.tasks.batches import sampling_seed
-from es_mpi.types import Completion, Grade, Problem, Prompt, Sampling
+from es_mpi.types import Completion, Grade, Item, Problem, Prompt, Sampling
 
 
 @dataclass(frozen=True)

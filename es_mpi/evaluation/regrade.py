@@ -12,8 +12,8 @@ from es_mpi.evaluation.evaluator import graded
 from es_mpi.evaluation.folder import RESULTS, TaskRows, read_evaluation, read_results, write_evaluation
 from es_mpi.evaluation.rows import GREEDY, Row, by_problem, intervals, problem_values, verdicts
 from es_mpi.evaluation.statistics import Interval
-from es_mpi.grading.process import Item
 from es_mpi.grading.service import Grading
+from es_mpi.types import Item
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
-from es_mpi.grading.process import Died, Item, Limits, WorkerProcess
-from es_mpi.types import Grade, Verdict
+from es_mpi.grading.process import Died, Limits, WorkerProcess
+from es_mpi.types import Grade, Item, Verdict
 
 FIRST_TRY = 0.25  # share of the time limits that a first try gets: most that hang, hang for good
 CHUNKS = 2  # pieces of a batch for each process: few messages, and nobody idle for long

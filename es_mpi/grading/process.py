@@ -12,22 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from es_mpi.grading.worker import OUT_OF_MEMORY
-from es_mpi.types import Grade, Verdict
+from es_mpi.types import Grade, Item, Verdict
 
 # Variables by which a process takes itself for a rank of the job that its parent belongs to.
 LAUNCHERS = ("OMPI_", "PMI", "PRTE_", "MPI_", "MPICH_", "HYDRA_", "HYDI_", "I_MPI_", "SLURM_", "FLUX_", "PALS_", "ALPS_")
 TICK_S = 0.2  # between looks at a silent process
-
-
-class Item(NamedTuple):
-    """What a grader is asked."""
-
-    response: str
-    answer: str
-    truncated: bool
 
 
 @dataclass(frozen=True)

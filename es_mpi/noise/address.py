@@ -69,8 +69,8 @@ def subkey(run_seed: int, purpose: str, *numbers: int) -> int:
     return key
 
 
-def permutation(n: int, key: int) -> npt.NDArray[np.int64]:
-    """A random order of range(n), int64[n], the same in every numpy version.
+def permutation(n: int, key: int, count: int | None = None) -> npt.NDArray[np.int64]:
+    """A random order of range(n), or the first `count` of it, int64[n or count], the same in every numpy version.
 
     Element i is sorted by mix64(base + i * GAMMA), base = mix64(key + GAMMA): word i of the splitmix64 stream of `base`.
     These n words are distinct (GAMMA is odd), so the order does not depend on the sorting algorithm.
@@ -78,8 +78,11 @@ def permutation(n: int, key: int) -> npt.NDArray[np.int64]:
     """
     base = mix64((unsigned("key", key) + GAMMA) & WORD)
     index = np.arange(unsigned("n", n, 48), dtype=np.uint64)
-    order: npt.NDArray[np.int64] = np.argsort(mix64(index * np.uint64(GAMMA) + np.uint64(base)), kind="stable").astype(np.int64)
-    return order
+    words = mix64(index * np.uint64(GAMMA) + np.uint64(base))
+    if count is None or count >= n:
+        return np.argsort(words, kind="stable").astype(np.int64)
+    first = np.argpartition(words, count)[:count]
+    return first[np.argsort(words[first], kind="stable")].astype(np.int64)
 
 
 def fnv1a64(data: bytes, basis: int = FNV_BASIS) -> int:

@@ -90,7 +90,7 @@ def bind(path: Path) -> ctypes.CDLL:
     isa = os.environ.get(ISA, "")
     if not library.es_mpi_noise_select(isa.encode()):
         raise UsageError(
-            "this machine or build lacks that instruction set", value=isa, expected="avx512, avx2 or portable", key=ISA
+            "this machine or build lacks it", value=isa, key=ISA, expected="avx512bf16, avx512, avx2 or portable"
         )
     return library
 

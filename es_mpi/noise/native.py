@@ -140,7 +140,7 @@ def digest(master: Float32Array, *, start: int = 0, threads: int = 1) -> int:
 
 
 def isa() -> str:
-    """The instruction set in use: avx512, avx2, portable, or reference where there is no library."""
+    """The instruction set in use: avx512bf16, avx512, avx2, portable, or reference where there is no library."""
     library = load()
     return reference.isa() if library is None else str(library.es_mpi_noise_isa().decode())
 

@@ -12,13 +12,12 @@ from typing import Any
 from es_mpi.comm.agree import agree_fields, already_yes, any_rank, merge_scores, sum_tallies
 from es_mpi.config.schema import EsPhase
 from es_mpi.errors import Divergence, EngineError
-from es_mpi.estimator import Estimate, effective_count, estimate, rank_of
-from es_mpi.grading.process import Item
+from es_mpi.estimator import Estimate, TooFewMembers, effective_count, estimate, rank_of
 from es_mpi.grading.service import Pending
 from es_mpi.phases.context import Progress, RunContext, StepReport, Stopped, Tally, common_metrics
 from es_mpi.population import members, random_reward, share
 from es_mpi.tasks.batches import Batch
-from es_mpi.types import Grade, Member, MemberScore, Status, Verdict
+from es_mpi.types import Grade, Item, Member, MemberScore, Status, Verdict
 
 CENTER = Member(index=-1, seed=0)  # evaluated at a sigma of 0: theta itself
 
@@ -44,10 +43,7 @@ def es_step(run: RunContext, name: str, phase: EsPhase, step: int) -> StepReport
         merged = merge_scores(run.comm, len(population), [scores[member.index] for member in mine])
         scores.update((member.index, merged[member.index]) for member in missing)
     table = [scores[member.index] for member in population]
-    result = estimate(
-        population, table,
-        estimator=phase.estimator, shaping=phase.shaping, alpha=phase.alpha, min_valid=phase.min_valid,
-    )
+    result = _estimate(run, phase, step, population, table)
     with tally.timed("update"):
         if progress.stats is None:
             progress.stats = run.engine.store.update(result.terms)
@@ -60,6 +56,19 @@ def es_step(run: RunContext, name: str, phase: EsPhase, step: int) -> StepReport
         record=_record(name, phase, step, batch, table, result, digest),
         metrics=_metrics(table, result, progress, totals, run.comm.size),
     )
+
+
+def _estimate(run: RunContext, phase: EsPhase, step: int, population: Sequence[Member], table: Sequence[MemberScore]) -> Estimate:
+    """The update of a table that is the same on every rank. TooFewMembers quotes the first fault that any rank's grader had."""
+    try:
+        return estimate(
+            population, table,
+            estimator=phase.estimator, shaping=phase.shaping, alpha=phase.alpha, min_valid=phase.min_valid,
+        )  # fmt: skip
+    except TooFewMembers as error:
+        own = run.grading.trouble.encode(errors="replace")
+        first = next(filter(None, run.comm.allgather(f"faults of update {step + 1}", own)), b"").decode()
+        raise TooFewMembers(f"{error}\n  first     {first}" if first else str(error)) from error
 
 
 def _score_share(run: RunContext, phase: EsPhase, step: int, mine: Sequence[Member], batch: Batch, progress: Progress) -> None:

@@ -20,6 +20,7 @@ from es_mpi.noise import native
 from es_mpi.params.hf_folder import folder_bytes
 from es_mpi.params.layout import Layout, read_layout
 from es_mpi.params.source import resolve
+from es_mpi.runner.memory import require_memory
 from es_mpi.tasks.base import Task
 from es_mpi.tasks.batches import Batches
 from es_mpi.tasks.configured import batchable, evaluation_task, training_grading, training_problems, training_task
@@ -63,6 +64,7 @@ def prepare(config: Config, folder: RunFolder) -> Prepared:
     problems = batchable(problems, config.task, task)
     gradings = {grading.name: grading}
     layout = read_layout(resolve(config.model.path), config.model.include, config.model.exclude)
+    require_memory(config, layout)
     tokenizer = tokenizer_of(config, layout)  # last of the readers: it imports transformers, which takes seconds
     prompts = encode_prompts(
         tokenizer, task, problems, max_model_len=config.model.max_model_len, max_tokens=config.sampling.max_tokens

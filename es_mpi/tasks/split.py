@@ -13,7 +13,7 @@ ROOT = 0  # problems are the same in every run, so no run's seed enters
 
 def drawn(items: Sequence[T], count: int, salt: str) -> list[T]:
     """`count` items without replacement, in an order that `salt` decides; the shorter sample is a prefix of the longer."""
-    return [items[i] for i in permutation(len(items), subkey(ROOT, salt))[:count]]
+    return [items[i] for i in permutation(len(items), subkey(ROOT, salt), count)]
 
 
 def chosen(options: Sequence[T], item: object, salt: str) -> T:

@@ -74,10 +74,11 @@ def test_nan_rewards_of_one_rank_fail_its_members_only(tmp_path):
     assert statuses == ["ok", "failed"] * 3 + ["ok"]
 
 
-def test_a_grader_that_always_raises_stops_the_run_once_and_says_where_to_look(tmp_path):
+def test_a_grader_that_always_raises_stops_the_run_once_and_says_why(tmp_path):
     done = train(toy_config(tmp_path, task={"reward": "toy_reward:raises_in_training"}), "eval.before=false", ranks=2)
     assert done.returncode != 0
     assert done.stderr.count("members could be evaluated") == 1
+    assert done.stderr.count("RuntimeError: this grader is broken") == 1
     log = (tmp_path / "runs" / "run" / "logs" / "attempt_1" / "rank_1.log").read_text()
     assert "this grader is broken" in log
 

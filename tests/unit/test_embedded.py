@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import zipfile
 from dataclasses import asdict
 from itertools import islice
@@ -40,8 +43,20 @@ def test_a_fingerprint_follows_what_decides_the_weights() -> None:
     assert len({fingerprint("tiny"), fingerprint("tiny", seed=1), fingerprint("smollm2-135m")}) == 3
     assert fingerprint("tiny") == fingerprint("tiny", seed=0)
     assert fingerprint("smollm2-135m") == fingerprint("smollm2-135m", seed=1), "nothing is drawn there"
-    assert set(NAMES) == {"smollm2-135m", "tiny"}
+    assert set(NAMES) == {"smollm2-135m", "tiny", "toy"}
     assert tiny.recipe(3) == asdict(tiny.Recipe(seed=3))
+
+
+def test_a_stop_leaves_nothing_behind(tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys; from es_mpi import cli; from es_mpi.embedded import catalog;"
+        "stop = lambda folder, seed: os.kill(os.getpid(), signal.SIGTERM);"
+        "catalog.MODELS['tiny'] = catalog.Embedded('', lambda seed: {}, stop);"
+        f"sys.exit(cli.main(['model', 'tiny', '--out', {str(tmp_path / 'out')!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 128 + signal.SIGTERM, done.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_second_call_does_nothing(tmp_path: Path, written: list[int], capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 from es_mpi.config.schema import GradingConfig
-from es_mpi.grading.process import Died, Item, clean_environment
+from es_mpi.grading.process import Died, clean_environment
 from es_mpi.grading.service import Grading
-from es_mpi.types import Verdict
+from es_mpi.types import Item, Verdict
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -183,7 +183,7 @@ OWNER = """
 import os, sys, time
 sys.path.insert(0, sys.argv[1])
 from es_mpi.config.schema import GradingConfig
-from es_mpi.grading.process import Item
+from es_mpi.types import Item
 from es_mpi.grading.service import Grading
 grading = Grading("pool_reward:grade", GradingConfig(workers=2, cpu_s=1000))
 grading.start(print)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -250,6 +251,20 @@ def test_the_quickstart_ends_as_the_training_ended(project: Project) -> None:
     done = project.run("launch/quickstart")
     assert done.returncode == 75
     assert "checkpoint" not in done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("command", ["es-mpi", "mpirun"])
+def test_a_signal_to_the_quickstart_reaches_the_command_it_runs(project: Project, command: str, number: signal.Signals) -> None:
+    project.run("launch/quickstart")
+    waits = "trap 'echo stopped >> \"$CALLS\"; exit 75' TERM\necho started\nwhile :; do sleep 0.05; done"
+    (project.root / ".venv" / "bin" / command).write_text(f"#!/bin/sh\n{waits}\n")
+    with project.start("launch/quickstart") as process:
+        assert process.stdout is not None
+        assert any(line == "started\n" for line in process.stdout)
+        process.send_signal(number)
+        assert process.wait(timeout=60) == 75
+    assert "stopped" in project.calls()
 
 
 @pytest.mark.parametrize(("cores", "ranks"), [(1, 1), (2, 2), (64, 2)])

@@ -87,6 +87,11 @@ def test_permutation_is_one_and_every_place_is_equally_likely() -> None:
     assert chi_square < 36 + 5 * np.sqrt(2 * 36)
 
 
+@pytest.mark.parametrize("count", [0, 1, 57, 999, 1000, 2000])
+def test_the_first_of_a_permutation_are_those_of_the_whole(count: int) -> None:
+    assert permutation(1000, 7, count).tolist() == permutation(1000, 7)[:count].tolist()
+
+
 def test_permutation_of_nothing() -> None:
     assert permutation(0, 1).tolist() == []
 

@@ -20,7 +20,8 @@ from es_mpi.noise.library import load
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "noise.json").read_text())
 LIBRARY = load()
 FASTEST = native.isa()
-ISAS = [isa for isa in ("avx512", "avx2", "portable") if LIBRARY and LIBRARY.es_mpi_noise_select(isa.encode())]
+AVX512 = ["-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl"]
+ISAS = [isa for isa in ("avx512bf16", "avx512", "avx2", "portable") if LIBRARY and LIBRARY.es_mpi_noise_select(isa.encode())]
 if LIBRARY:
     LIBRARY.es_mpi_noise_select(FASTEST.encode())
 CROSSING = 4 * 2**32  # the element where the block number passes 2^32
@@ -170,7 +171,7 @@ def test_callers_rounding_mode_changes_no_bits_and_stays(isa: str) -> None:
 
 
 @pytest.mark.skipif(not {"g++", "nm"} <= {name for name in ("g++", "nm") if shutil.which(name)}, reason="compiles with g++")
-@pytest.mark.parametrize("flags", [[], ["-mavx2", "-mfma"], ["-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl"]])
+@pytest.mark.parametrize("flags", [[], ["-mavx2", "-mfma"], AVX512, [*AVX512, "-mavx512bf16"]])
 def test_an_object_of_one_instruction_set_shares_no_symbol(tmp_path: Path, flags: list[str]) -> None:
     """A template of the standard library compiled there would be a weak symbol, which a linker may pick for all: an illegal
     instruction on an older machine. Each object defines its table alone and needs only C functions."""

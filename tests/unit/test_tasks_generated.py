@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from itertools import combinations
 
 import pytest
 
@@ -12,6 +13,7 @@ from es_mpi.errors import UsageError
 from es_mpi.grading import make_grader
 from es_mpi.grading.countdown import problem, solution
 from es_mpi.tasks import Task, make_task
+from es_mpi.tasks.largest import _triple
 from es_mpi.tasks.split import drawn
 from es_mpi.types import Problem
 
@@ -118,6 +120,10 @@ def test_bad_options_name_their_key(name: str, options: dict[str, object], key: 
 def test_a_longer_sample_starts_with_the_shorter_one() -> None:
     assert drawn(range(1000), 50, "salt")[:20] == drawn(range(1000), 20, "salt")
     assert drawn(range(1000), 20, "salt") != drawn(range(1000), 20, "pepper")
+
+
+def test_a_triple_is_found_by_its_place_in_the_list_of_all() -> None:
+    assert [_triple(place) for place in range(156849)] == list(combinations(range(1, 100), 3))
 
 
 def test_countdown_is_solvable_balanced_and_in_no_split_twice() -> None:

@@ -31,6 +31,9 @@ ES_MPI_INLINE float signed_to_float(uint32_t n) { return float(int32_t(n)); }
 // Low 32 bits of a times m, all 64 bits.
 ES_MPI_INLINE uint64_t widening_product(uint64_t a, uint32_t m) { return uint64_t(uint32_t(a)) * m; }
 
+// The high word in the low half; the high half of the result is of no meaning.
+ES_MPI_INLINE uint64_t high_word(uint64_t a) { return a >> 32; }
+
 #ifdef __CUDACC__
 ES_MPI_INLINE float fma32(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 ES_MPI_INLINE float sqrt32(float x) { return __fsqrt_rn(x); }

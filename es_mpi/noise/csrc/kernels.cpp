@@ -16,6 +16,10 @@ constexpr int TILE = 1024;
 constexpr int VECTORS = TILE / 2 / LANES;  // of the radii, and of the angles, of a tile
 constexpr int GROUPS = 4;                  // vectors worked on at once
 
+// Radii made before their directions: with 32 registers a few, so that other arithmetic hides the square roots' time; with 16
+// all, for then each of the two loops is short enough to keep the processor's queues full of independent work.
+constexpr int AT_A_TIME = LANES == 16 ? GROUPS : VECTORS;
+
 struct Tile {
     uint64_t base;    // global index of the tile's first element, a multiple of TILE
     int begin, end;   // the elements of the tile that the call covers
@@ -38,6 +42,13 @@ ES_MPI_INLINE void copy(void* to, const void* from, int elements, int size) {
     __builtin_memcpy(to, from, uint64_t(elements) * size);
 }
 
+// Bring what the next tile needs into the cache, a little at a time: a processor's own prefetching ends with the page, and
+// the page with the tile. Any address may be given.
+template <int bytes, int write = 0>
+ES_MPI_INLINE void prefetch(const void* from) {
+    for (int i = 0; i < bytes; i += 64) __builtin_prefetch(static_cast<const char*>(from) + i, write);
+}
+
 // ---- noise of a tile -------------------------------------------------------------------------------------------------
 
 // A Philox block (w0 w1 w2 w3) holds the polar coordinates (w0 w1), (w2 w3) of two pairs of normals. Within a vector of
@@ -46,7 +57,8 @@ struct Polar {
     Words radius[VECTORS], angle[VECTORS];
 };
 
-ES_MPI_INLINE void words(Polar& polar, uint64_t base, uint64_t seed, uint64_t stream) {
+// `next`, where given, is what the next tile reads.
+ES_MPI_INLINE void words(Polar& polar, uint64_t base, uint64_t seed, uint64_t stream, const float* next = nullptr) {
     constexpr uint64_t LOW = 0xffffffff;
     constexpr int BLOCKS = LANES / 2;  // a vector
     const uint64_t first = base / 4;   // a tile never crosses 2^32 blocks: their high word is constant
@@ -55,6 +67,7 @@ ES_MPI_INLINE void words(Polar& polar, uint64_t base, uint64_t seed, uint64_t st
     for (int i = 0; i < BLOCKS; ++i) low[i] += uint64_t(i % 2 * (BLOCKS / 2) + i / 2);
     for (int v = 0; v < VECTORS; v += GROUPS) {
         Block<Wide> c[GROUPS];
+        if (next) prefetch<4 * TILE / VECTORS * GROUPS>(next + TILE / VECTORS * v);
         ES_MPI_UNROLL
         for (int g = 0; g < GROUPS; ++g)
             c[g] = {low + uint64_t(g * BLOCKS), zero + (first >> 32), zero + (stream & LOW), zero + (stream >> 32)};
@@ -68,24 +81,26 @@ ES_MPI_INLINE void words(Polar& polar, uint64_t base, uint64_t seed, uint64_t st
     }
 }
 
-// Calls body(i, z0, z1) for i = 0, 2 * LANES, ... with the normals of vector i / (2 * LANES) of `polar`. In two passes, for a
-// short one keeps the processor's queues full of independent work.
+// Calls body(i, z0, z1) for i = 0, 2 * LANES, ... with the normals of vector i / (2 * LANES) of `polar`: the radii of some
+// vectors, then their directions.
 template <class Body>
 ES_MPI_INLINE void box_muller(const Polar& polar, Body body) {
-    Floats r[VECTORS];
-    for (int v = 0; v < VECTORS; v += GROUPS) radius<GROUPS>(r + v, polar.radius + v);
-    for (int v = 0; v < VECTORS; ++v) {
-        const Direction<Floats> unit = direction<Floats>(polar.angle[v]);
-        body(2 * LANES * v, r[v] * unit.cos, r[v] * unit.sin);
+    for (int first = 0; first < VECTORS; first += AT_A_TIME) {
+        Floats r[AT_A_TIME];
+        for (int v = 0; v < AT_A_TIME; v += GROUPS) radius<GROUPS>(r + v, polar.radius + first + v);
+        for (int v = 0; v < AT_A_TIME; ++v) {
+            const Direction<Floats> unit = direction<Floats>(polar.angle[first + v]);
+            body(2 * LANES * (first + v), r[v] * unit.cos, r[v] * unit.sin);
+        }
     }
 }
 
 // Calls body(i, z0, z1) with the normals of the elements [base + i, base + i + 2 * LANES), i = 0, 2 * LANES, ...:
 // zip_low(z0, z1) and zip_high(z0, z1) give them in order.
 template <class Body>
-ES_MPI_INLINE void each_normals(uint64_t base, uint64_t seed, uint64_t stream, Body body) {
+ES_MPI_INLINE void each_normals(uint64_t base, uint64_t seed, uint64_t stream, Body body, const float* next = nullptr) {
     Polar polar;
-    words(polar, base, seed, stream);
+    words(polar, base, seed, stream, next);
     box_muller(polar, body);
 }
 
@@ -114,32 +129,44 @@ void fill(float* out, uint64_t n, uint64_t g0, uint64_t seed, uint64_t stream) {
 
 // ---- PERTURB ---------------------------------------------------------------------------------------------------------
 
+ES_MPI_INLINE Halves bf16_both(Floats low, Floats high) {
+#if defined(__AVX512BF16__)
+    // The processor's own conversion is right but for denormals, which it takes for zeros.
+    constexpr int DENORMAL = 0x20;
+    const auto denormal = _mm512_fpclass_ps_mask(__m512(low), DENORMAL) | _mm512_fpclass_ps_mask(__m512(high), DENORMAL);
+    if (__builtin_expect(!denormal, 1)) return Halves(_mm512_cvtne2ps_pbh(__m512(high), __m512(low)));
+#endif
+    return narrow(bf16_bits(low), bf16_bits(high));
+}
+
+// Rounds two vectors of values to elements i and following of `out`.
 template <Dtype dtype>
-ES_MPI_INLINE void cast_tile(char* out, const float* values) {
-    for (int i = 0; i < TILE; i += 2 * LANES) {
-        const Floats low = load(values + i), high = load(values + i + LANES);
-        if constexpr (dtype == BF16) {
-            store(out + 2 * i, narrow(bf16_bits(low), bf16_bits(high)));
-        } else if constexpr (dtype == FP16) {
-            store(out + 2 * i, narrow(fp16_bits(low), fp16_bits(high)));
-        } else {
-            store(out + 4 * i, low);
-            store(out + 4 * (i + LANES), high);
-        }
+ES_MPI_INLINE void cast(char* out, int i, Floats low, Floats high) {
+    if constexpr (dtype == BF16) {
+        store(out + 2 * i, bf16_both(low, high));
+    } else if constexpr (dtype == FP16) {
+        store(out + 2 * i, narrow(fp16_bits(low), fp16_bits(high)));
+    } else {
+        store(out + 4 * i, low);
+        store(out + 4 * (i + LANES), high);
     }
 }
 
 // out = round(fma(sigma, eps, theta)). A sigma of 0 is a plain cast: no noise is made, and -0 stays -0.
 template <Dtype dtype>
 ES_MPI_INLINE void perturb_tile(char* out, const float* theta, uint64_t base, uint64_t seed, uint64_t stream, float sigma) {
-    if (sigma == 0.0f) return cast_tile<dtype>(out, theta);
-    float noisy[TILE];
-    float* to = dtype == FP32 ? reinterpret_cast<float*>(out) : noisy;
-    each_normals(base, seed, stream, [=](int i, Floats z0, Floats z1) {
-        store(to + i, fma32(sigma, zip_low(z0, z1), load(theta + i)));
-        store(to + i + LANES, fma32(sigma, zip_high(z0, z1), load(theta + i + LANES)));
-    });
-    if (dtype != FP32) cast_tile<dtype>(out, noisy);
+    constexpr int size = dtype == FP32 ? 4 : 2;
+    if (sigma == 0.0f) {
+        for (int i = 0; i < TILE; i += 2 * LANES) cast<dtype>(out, i, load(theta + i), load(theta + i + LANES));
+        return;
+    }
+    const auto round = [=](int i, Floats z0, Floats z1) {
+        prefetch<2 * LANES * size, 1>(out + size * (TILE + i));
+        const Floats low = fma32(sigma, zip_low(z0, z1), load(theta + i));
+        const Floats high = fma32(sigma, zip_high(z0, z1), load(theta + i + LANES));
+        cast<dtype>(out, i, low, high);
+    };
+    each_normals(base, seed, stream, round, theta + TILE);
 }
 
 template <Dtype dtype>

@@ -22,3 +22,6 @@ extern const Kernels es_mpi_kernels_portable;
 extern const Kernels es_mpi_kernels_avx2;
 extern const Kernels es_mpi_kernels_avx512;
 #endif
+#ifdef ES_MPI_AVX512BF16
+extern const Kernels es_mpi_kernels_avx512bf16;
+#endif

@@ -37,6 +37,7 @@ ES_MPI_INLINE Floats unsigned_to_float(Words n) { return Floats(_mm512_cvtepu32_
 ES_MPI_INLINE Floats fma32(Floats a, Floats b, Floats c) { return Floats(_mm512_fmadd_ps(__m512(a), __m512(b), __m512(c))); }
 ES_MPI_INLINE Floats sqrt32(Floats x) { return Floats(_mm512_sqrt_ps(__m512(x))); }
 ES_MPI_INLINE Wide widening_product(Wide a, uint32_t m) { return Wide(_mm512_mul_epu32(__m512i(a), _mm512_set1_epi64(m))); }
+ES_MPI_INLINE Wide high_word(Wide a) { return Wide(_mm512_shuffle_epi32(__m512i(a), _MM_PERM_DDBB)); }
 ES_MPI_INLINE Floats zip_low(Floats a, Floats b) { return Floats(_mm512_unpacklo_ps(__m512(a), __m512(b))); }
 ES_MPI_INLINE Floats zip_high(Floats a, Floats b) { return Floats(_mm512_unpackhi_ps(__m512(a), __m512(b))); }
 
@@ -45,6 +46,7 @@ ES_MPI_INLINE Floats zip_high(Floats a, Floats b) { return Floats(_mm512_unpackh
 ES_MPI_INLINE Floats fma32(Floats a, Floats b, Floats c) { return Floats(_mm256_fmadd_ps(__m256(a), __m256(b), __m256(c))); }
 ES_MPI_INLINE Floats sqrt32(Floats x) { return Floats(_mm256_sqrt_ps(__m256(x))); }
 ES_MPI_INLINE Wide widening_product(Wide a, uint32_t m) { return Wide(_mm256_mul_epu32(__m256i(a), _mm256_set1_epi64x(m))); }
+ES_MPI_INLINE Wide high_word(Wide a) { return Wide(_mm256_shuffle_epi32(__m256i(a), 0xf5)); }
 ES_MPI_INLINE Floats zip_low(Floats a, Floats b) { return Floats(_mm256_unpacklo_ps(__m256(a), __m256(b))); }
 ES_MPI_INLINE Floats zip_high(Floats a, Floats b) { return Floats(_mm256_unpackhi_ps(__m256(a), __m256(b))); }
 
@@ -77,6 +79,10 @@ ES_MPI_INLINE Floats zip_high(Floats a, Floats b) { return Floats{a[2], b[2], a[
 
 #endif
 
+#if !defined(__AVX2__)  // (AVX-512 implies it)
+ES_MPI_INLINE Wide high_word(Wide a) { return a >> 32; }
+#endif
+
 #if !defined(__AVX512F__) && !defined(__ARM_NEON)
 // x86 converts only signed integers. Both halves become exact floats by way of the exponent; their sum is rounded once.
 ES_MPI_INLINE Floats unsigned_to_float(Words n) {
@@ -88,7 +94,9 @@ ES_MPI_INLINE Floats unsigned_to_float(Words n) {
 
 // The low halves of the lanes of both.
 ES_MPI_INLINE Words pack(Wide low, Wide high) {
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#if defined(__AVX512F__)
+    return Words(_mm512_mask_shuffle_epi32(__m512i(low), 0xaaaa, __m512i(high), _MM_PERM_CCAA));
+#elif defined(__AVX2__)
     return Words(_mm256_blend_epi32(__m256i(low), __m256i(high << 32), 0xaa));  // a compiler makes three operations of it
 #else
     return Words((low & 0xffffffff) | (high << 32));
@@ -97,7 +105,10 @@ ES_MPI_INLINE Words pack(Wide low, Wide high) {
 
 // The low 16 bits of all lanes of both, whose other bits are zero.
 ES_MPI_INLINE Halves narrow(Words low, Words high) {
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#if defined(__AVX512F__)
+    const __m512i mixed = _mm512_packus_epi32(__m512i(low), __m512i(high));  // within 128 bits each
+    return Halves(_mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), mixed));
+#elif defined(__AVX2__)
     const __m256i mixed = _mm256_packus_epi32(__m256i(low), __m256i(high));  // within 128 bits each
     return Halves(_mm256_permute4x64_epi64(mixed, 0xd8));
 #else

@@ -27,13 +27,19 @@ struct Candidate {
     bool (*supported)();
 };
 
-const Candidate candidates[] = {
 #ifdef ES_MPI_X86
-    {&es_mpi_kernels_avx512,
-     [] {
-         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-                __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
-     }},
+bool has_avx512() {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
+}
+#endif
+
+const Candidate candidates[] = {
+#ifdef ES_MPI_AVX512BF16
+    {&es_mpi_kernels_avx512bf16, [] { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }},
+#endif
+#ifdef ES_MPI_X86
+    {&es_mpi_kernels_avx512, has_avx512},
     {&es_mpi_kernels_avx2, [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},
 #endif
     {&es_mpi_kernels_portable, [] { return true; }},

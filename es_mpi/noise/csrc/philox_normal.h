@@ -27,7 +27,7 @@ template <class Lane>
 ES_MPI_INLINE void philox_round(Block<Lane>& c, Key key) {
     const Lane p0 = widening_product(c.w0, 0xD2511F53u);
     const Lane p1 = widening_product(c.w2, 0xCD9E8D57u);
-    c = {(p1 >> 32) ^ (c.w1 ^ uint64_t(key.k0)), p1, (p0 >> 32) ^ (c.w3 ^ uint64_t(key.k1)), p0};
+    c = {high_word(p1) ^ (c.w1 ^ uint64_t(key.k0)), p1, high_word(p0) ^ (c.w3 ^ uint64_t(key.k1)), p0};
 }
 
 // Ten rounds on several independent groups at once, breadth first: one group alone waits for its own multiplications.
