@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -178,6 +179,7 @@ def test_a_second_job_keeps_out_of_a_run_that_goes_on(tmp_path):
     wait_for_steps(run, 1, process)
     second = es_mpi(["resume", run], ranks=2)
     assert second.returncode == 2 and "another job" in second.stderr
+    assert f"process {ranks_of(process)[0].pid} on {socket.gethostname()} since" in second.stderr
     kill_ranks(process)
     steps = len(journal(run))
     assert es_mpi(["resume", run, "--force", "phases.warm.updates", f"phases.warm.updates={steps}"]).returncode == 0
