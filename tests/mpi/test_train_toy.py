@@ -191,3 +191,14 @@ def test_replayed_weights_are_those_of_the_checkpoint(tmp_path):
     assert es_mpi(["replay", run, "--step", "6", "--out", out]).returncode == 0
     assert (out / "model.safetensors").read_bytes() == (run / "checkpoints/step_000006/model.safetensors").read_bytes()
     assert es_mpi(["replay", run, "--step", "9", "--out", tmp_path / "x"]).returncode == 2
+
+
+def test_a_journal_damaged_before_its_last_line_is_refused_by_line_and_left_alone(tmp_path):
+    assert train(toy_config(tmp_path)).returncode == 0
+    run = tmp_path / "runs" / "run"
+    lines = (run / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    lines[2] = b'{"step": 3, "members": [[0,\n'
+    (run / "journal.jsonl").write_bytes(b"".join(lines))
+    refused = es_mpi(["resume", run], ranks=2)
+    assert refused.returncode == 2 and "line 3 of" in refused.stderr and "restore the file" in refused.stderr
+    assert (run / "journal.jsonl").read_bytes() == b"".join(lines)
