@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -86,6 +87,8 @@ def kill_ranks(process: subprocess.Popen[str]) -> None:
         child.kill()
     process.kill()
     process.wait()
+    # It could not remove its folder, which a later launcher with the same process id stumbles over.
+    shutil.rmtree(Path(tempfile.gettempdir()) / f"ompi.{process.pid}", ignore_errors=True)
 
 
 def _end(process: subprocess.Popen[str]) -> None:

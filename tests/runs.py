@@ -81,3 +81,20 @@ def journal(run: Path) -> list[dict[str, Any]]:
 def summary(run: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((run / "summary.json").read_text())
     return found
+
+
+LASTING = ("reward/", "es/", "eval/")  # tags that do not say how long something took, or came of a save
+
+
+def points(run: Path) -> list[tuple[int, str]]:
+    """(step, tag) of every such number in the metrics."""
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return sorted((row["step"], tag) for row in rows for tag in row if tag.startswith(LASTING))
+
+
+def curves(run: Path) -> list[tuple[int, str]]:
+    """(step, tag) of every point that TensorBoard shows of them."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(run / "tb"), size_guidance={"scalars": 0}).Reload()
+    return sorted((p.step, tag) for tag in events.Tags()["scalars"] if tag.startswith(LASTING) for p in events.Scalars(tag))

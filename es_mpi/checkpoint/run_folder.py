@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
+import socket
+import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -87,18 +91,32 @@ class RunFolder:
     def lock(self) -> TextIO:
         """Keep other jobs out for as long as the returned file is open; a killed process lets go of it by itself.
 
-        Raises UsageError when another job has the folder. A file system without locks keeps nobody out.
+        Raises UsageError when another job has the folder, which is named, or when the folder is read-only. A file system
+        without locks keeps nobody out.
         """
-        file = self.lock_file.open("a", encoding="ascii")
+        try:
+            file = self.lock_file.open("a+", encoding="utf-8")
+        except OSError as error:
+            raise UsageError(
+                f"the run folder cannot be written: {error.strerror}", value=str(self.path), key="run.dir",
+                expected="a folder that you may write to",
+            ) from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip()
             file.close()
             raise UsageError(
-                f"another job is working on {self.path}", key="run.name", remedy="wait for its end, or choose another name"
+                f"another job is working on {self.path}", value=holder or None, key="run.name",
+                remedy="wait for its end, or choose another name",
             ) from None
         except OSError:
             pass  # no locks here (some network file systems)
+        with suppress(OSError):  # a full disk: the lock holds without a name on it
+            file.truncate(0)
+            file.write(_this_job())
+            file.flush()
         return file
 
     def open_attempt(self) -> int:
@@ -122,3 +140,10 @@ class RunFolder:
         path = self.eval / task / f"step_{step:06d}.jsonl.gz"
         write_zipped(path, rows)
         return path
+
+
+def _this_job() -> str:
+    """Who holds the lock, for the job that finds it held."""
+    slurm = os.environ.get("SLURM_JOB_ID")
+    job = f"Slurm job {slurm}, " if slurm else ""
+    return f"{job}process {os.getpid()} on {socket.gethostname()} since {time.strftime('%Y-%m-%d %H:%M:%S %Z')}\n"

@@ -36,7 +36,7 @@ COMMANDS = {
     "show": ("RUN_DIR", "progress, last failures, how to resume"),
     "model": ("NAME --out DIR", "make a model that comes with a package"),
     "bench": (f"step CONFIG {OVERRIDES} | noise [--params N]", "speed as ratios: a whole update; the noise library"),
-    "doctor": ("", "versions, launcher, cores, devices, noise self-test"),
+    "doctor": (f"[CONFIG {OVERRIDES}]", "versions, launcher, devices, noise self-test; a run's start-up checks"),
 }
 
 

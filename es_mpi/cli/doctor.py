@@ -1,4 +1,6 @@
-"""What this machine offers a rank: versions, launcher, cores, memory, disk, GPUs; and a self-test of the noise library."""
+"""What this machine offers a rank: versions, launcher, cores, memory, disk, GPUs; and a self-test of the noise library.
+
+With a CONFIG also all that `train` checks at its start, without a model being loaded or a file written."""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 
 import es_mpi
+from es_mpi.cli.arguments import add_config
 from es_mpi.cli.text import pairs, size
 from es_mpi.comm.launcher import detect
 from es_mpi.errors import EXIT_INTERNAL, EXIT_OK
@@ -23,13 +26,19 @@ QUERY_S = 20
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """No arguments."""
+    add_config(parser, required=False)
 
 
 def run(args: argparse.Namespace) -> int:
     fault, verdict = noise()
-    print(pairs([*software(), *machine(), ("noise", verdict)]))
-    return EXIT_INTERNAL if fault else EXIT_OK
+    print(pairs([*software(), *machine(), ("noise", verdict)]), flush=True)
+    if fault:
+        return EXIT_INTERNAL
+    if args.config is None:
+        return EXIT_OK
+    from es_mpi import runner
+
+    return runner.examine(args.config, args.overrides)
 
 
 def software() -> Iterator[tuple[str, object]]:

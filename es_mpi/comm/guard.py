@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 from collections.abc import Callable
@@ -9,6 +10,9 @@ from collections.abc import Callable
 from es_mpi.comm.faults import Agreed, RanksMissing
 from es_mpi.comm.port import Comm
 from es_mpi.errors import EXIT_INTERNAL, EXIT_TRY_AGAIN, EsMpiError
+
+# A disk that is full, over its quota, read-only or failing, and a file that may not grow. No write needs a rule of its own.
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 
 
 def run_guarded(comm: Comm, work: Callable[[], int]) -> int:
@@ -40,6 +44,9 @@ def _last_words(error: BaseException) -> tuple[int, str]:
         return EXIT_TRY_AGAIN, str(error) or "interrupted from the keyboard"
     if isinstance(error, EsMpiError) and error.exit_code != EXIT_INTERNAL:
         return error.exit_code, str(error)
+    if isinstance(error, OSError) and error.errno in _DISK:
+        remedy = "make room or repair it, then es-mpi resume: every recorded step is safe"
+        return EXIT_TRY_AGAIN, f"the disk refused: {error}\n  remedy    {remedy}"
     traceback.print_exception(error)
     if isinstance(error, SystemExit):
         return EXIT_INTERNAL, f"sys.exit({error.code!r}) in the middle of the work"

@@ -11,6 +11,7 @@ import faulthandler
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Collection, Iterator
 from typing import NoReturn
@@ -20,7 +21,7 @@ import mpi4py
 from es_mpi.comm.exchange import PeerComm
 from es_mpi.comm.faults import RanksLost, RanksMissing, last_words, name_ranks
 from es_mpi.comm.launcher import Launch, check_world
-from es_mpi.errors import UsageError
+from es_mpi.errors import EXIT_TRY_AGAIN, UsageError
 
 mpi4py.rc.initialize = False
 mpi4py.rc.finalize = False
@@ -31,6 +32,7 @@ _READING_S = 0.2  # a launcher drops what it has not yet read of stderr when the
 _TURN_S, _LONGEST_TURN_S = 0.5, 10.0  # between the MPI_Abort of two ranks: the launcher has ended the second one by then
 _HEARSAY_S = 2.0
 _ABORT_S = 30.0
+_LOOK_S = 2.0
 _LOSSES = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)  # error classes of ULFM
 _TAG = 1  # one tag: MPI keeps the order of messages between two ranks, and the header tells them apart
 
@@ -60,6 +62,7 @@ class MpiComm(PeerComm):
         self._inbox: dict[int, tuple[MPI.Request, bytearray]] = {}
         self._cancelled: list[object] = []  # what was under way when ranks were lost: MPI may still look at it
         super().__init__(comm.Get_rank(), comm.Get_size(), socket.gethostname(), deadline_s)
+        threading.Thread(target=self._leave_with_launcher, daemon=True).start()
         self.tolerant = self._hears_of_deaths = _survives_deaths()
 
     def _post(self, peer: int, message: bytes) -> None:
@@ -125,6 +128,13 @@ class MpiComm(PeerComm):
         with _ends_in(_ABORT_S):
             MPI.COMM_WORLD.Abort(exit_code)
         os._exit(exit_code)  # should a broken MPI return
+
+    def _leave_with_launcher(self) -> None:
+        """End this process once its launcher has gone, which may forget ranks (seen with ULFM) that are far from any exchange."""
+        while os.getppid() == self._launcher:
+            time.sleep(_LOOK_S)
+        last_words(self.rank, self.host, "the launcher ended without this rank")
+        os._exit(EXIT_TRY_AGAIN)
 
     def _wait_for_turn(self, missing: Collection[int]) -> None:
         """Let the lowest rank that has to end the job do so, and the next one only where that did not.

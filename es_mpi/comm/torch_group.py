@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from es_mpi.comm.port import Comm
+from es_mpi.errors import TryAgain
 
 LOOPBACK = "127.0.0.1"
 CHUNK = 1 << 24  # elements of one message: large enough for the network, small enough to need little memory
@@ -20,7 +21,7 @@ class TorchGroup:
     """Gloo for tensors on a CPU, NCCL for those of a GPU. Every rank calls the same sums in the same order."""
 
     def __init__(self, comm: Comm, device: str) -> None:
-        self.size = comm.size
+        self._comm, self.size = comm, comm.size
         if comm.size == 1:
             return
         wait = timedelta(seconds=comm.deadline_s)
@@ -34,10 +35,15 @@ class TorchGroup:
         self._group = backend(self._store, comm.rank, comm.size, wait)
 
     def sum_in_place(self, flat: torch.Tensor) -> None:
-        """`flat` [elements] becomes the sum over ranks, the same bits on every rank."""
-        if self.size > 1:
+        """`flat` [elements] becomes the sum over ranks, the same bits on every rank. Raises TryAgain when a rank is lost."""
+        if self.size == 1:
+            return
+        try:
             for part in flat.split(CHUNK):
                 self._group.allreduce([part]).wait()
+        except RuntimeError as error:  # torch knows that a connection broke, not whose
+            self._comm.barrier("ranks left after a sum of gradients that failed")  # names those that are lost
+            raise TryAgain(f"the sum of gradients failed, though every rank is there: {error}") from error
 
     def close(self) -> None:
         """Let go of sockets and threads. The ranks must have met after the last sum."""

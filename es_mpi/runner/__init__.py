@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from es_mpi.runner.commands import replay, resume, train
+from es_mpi.runner.commands import examine, replay, resume, train
 
-__all__ = ["replay", "resume", "train"]
+__all__ = ["examine", "replay", "resume", "train"]

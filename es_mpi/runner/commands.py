@@ -1,4 +1,4 @@
-"""train, resume and replay: how a run is opened, and the one place where its parts are put together."""
+"""train, examine, resume and replay: how a run is opened, and the one place where its parts are put together."""
 
 from __future__ import annotations
 
@@ -49,6 +49,23 @@ def train(config_path: str, overrides: Sequence[str] = ()) -> int:
         stage(comm, lambda: prepared.folder.create(to_yaml(prepared.config)) if comm.rank == 0 else None)
         with _locked(comm, prepared.folder):
             return _attempt(comm, prepared, [])
+
+    return guarded_run(work)
+
+
+def examine(config_path: str, overrides: Sequence[str] = ()) -> int:
+    """All that `train` checks before it writes anything, on every rank, and nothing else. Rank 0 prints what they agree on."""
+
+    def work(comm: Comm) -> int:
+        def check() -> Prepared:
+            config = load_config(config_path, overrides)
+            return prepare(config, RunFolder(Path(config.run.dir) / config.run.name))
+
+        prepared = stage(comm, check)
+        agree_fields(comm, "the start of the run", facts(prepared))
+        if comm.rank == 0:
+            print(f"{comm.size} rank(s) are ready to train {config_path}, on {', '.join(sorted(set(comm.hosts)))}", flush=True)
+        return EXIT_OK
 
     return guarded_run(work)
 
@@ -116,7 +133,7 @@ def _attempt(comm: Comm, prepared: Prepared, records: Sequence[Record]) -> int:
     note = note_to(log)
     scribe = Scribe(folder, config.monitor, prepared.total)
     if comm.rank == 0:
-        scribe.open_monitor(len(records), resumed=bool(records))
+        scribe.open_monitor(len(records), resumed=attempt > 1)
         scribe.open_journal(len(records))
         clean(folder.path)
     choose_device(os.environ)

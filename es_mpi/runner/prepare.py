@@ -31,6 +31,8 @@ from es_mpi.types import Prompt, Sampling
 MASTER_BYTES = 4  # a parameter in a checkpoint's fp32 master, beside the model folder
 OPTIMISER_BYTES = 12  # of a gradient phase: two moments and the reference
 
+SAMPLED_BLOCKS, BLOCK_BYTES = 64, 4096  # of each weight file, first and last among them
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -103,6 +105,7 @@ def evaluation_facts(config: Config, layout: Layout, evalsets: Sequence[EvalSet]
         "machine": platform.machine(),
         "model tensors": layout.fingerprint(),
         "model file sizes": _sizes(layout),
+        "model file contents": _contents(layout),
         "evaluation prompts": _hash([prompt for evalset in evalsets for prompt in evalset.prompts]),
     }
 
@@ -168,6 +171,22 @@ def _check_space(prepared: Prepared) -> None:
 def _sizes(layout: Layout) -> str:
     files = sorted({spec.file for spec in layout.tensors})
     return ", ".join(f"{file}: {(layout.folder / file).stat().st_size}" for file in files)
+
+
+def _contents(layout: Layout) -> str:
+    """Hash of config.json and of blocks spread over each weight file.
+
+    A whole SHA-256 would read the model once more, minutes on a shared file system. The faults that are met are another model
+    of the same shape, which differs in every block, and a copy that ended early, which the sizes and the last block show.
+    """
+    digest = hashlib.blake2b((layout.folder / "config.json").read_bytes(), digest_size=8)
+    for name in sorted({spec.file for spec in layout.tensors}):
+        with (layout.folder / name).open("rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            for block in range(SAMPLED_BLOCKS):
+                file.seek(max(0, end - BLOCK_BYTES) * block // (SAMPLED_BLOCKS - 1))
+                digest.update(file.read(BLOCK_BYTES))
+    return digest.hexdigest()
 
 
 def _hash(prompts: Sequence[Prompt]) -> str:

@@ -106,6 +106,7 @@ def test_the_batch_script_is_put_back_when_it_is_told_to_stop_and_goes_on(config
     command.parent.mkdir(parents=True)
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m es_mpi "$@"\n')
     command.chmod(0o755)
+    (config.parent / "launch").symlink_to(REPO / "launch")
     options = ["--parsable", "--nodes=2", "--ntasks-per-node=1", "--cpus-per-task=1", "--gpus-per-node=0"]
     script = [REPO / "launch" / "slurm.sbatch", config, "phases.warm.updates=30"]
     env = rank_env({**slurm, **TESTS_ON_PATH})

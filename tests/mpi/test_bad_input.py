@@ -163,13 +163,13 @@ def test_two_ranks_say_it_once(config, tmp_path):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def train_apart(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
+def train_apart(folder: Path, *overrides: str, command: str = "train") -> subprocess.CompletedProcess[str]:
     """One job whose rank r was given only the r-th override, as when nodes see different files."""
     program = folder / "apart.py"
     program.write_text(
         "import os, sys\nfrom es_mpi.cli import main\n"
         f"override = {overrides!r}[int(os.environ['OMPI_COMM_WORLD_RANK'])]\n"
-        f"sys.exit(main(['train', {str(toy_config(folder))!r}, override]))\n"
+        f"sys.exit(main([{command!r}, {str(toy_config(folder))!r}, override]))\n"
     )
     return run_ranks(len(overrides), [program], 60, TESTS_ON_PATH)
 
@@ -186,3 +186,17 @@ def test_ranks_with_different_configs_stop_and_name_the_field(tmp_path, key):
     assert done.returncode == 2
     assert key in done.stderr and "= 3" in done.stderr and "= 5" in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_doctor_with_a_config_checks_what_a_start_does_on_all_ranks_and_writes_nothing(config, tmp_path):
+    before = sorted(tmp_path.rglob("*"))
+    done = es_mpi(["doctor", config], ranks=2)
+    assert done.returncode == 0 and done.stdout.count("2 rank(s) are ready to train") == 1, done.stderr
+    other = tmp_path / "other"
+    shutil.copytree(tmp_path / "toy", other)
+    weights = bytearray((other / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (other / "model.safetensors").write_bytes(weights)
+    apart = train_apart(tmp_path, "run.seed=0", f"model.path={other}", command="doctor")
+    assert apart.returncode == 2 and "model.path" in apart.stderr and "model file contents = " in apart.stderr
+    assert {path.name for path in tmp_path.rglob("*")} - {path.name for path in before} == {"apart.py", "other"}

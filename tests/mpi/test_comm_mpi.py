@@ -7,12 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from mpi_launch import REPO, rank_env, run_ranks
 
 PROGRAMS = Path(__file__).parent / "programs"
 HOST = socket.gethostname()
 ULFM = ("--with-ft", "ulfm")
+GONE_S = 10.0  # a rank that the launcher forgot ends itself
 LIMIT_S = 60.0  # for a loaded machine; a job that hangs would wait ten minutes
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(90)]
@@ -41,6 +43,8 @@ def test_one_rank_ends_the_job_and_is_named(case: str, code: int, said: list[str
     assert done.returncode == code, done.stderr
     for text in said:
         assert text in done.stderr
+    left = [process for process in psutil.process_iter(["cmdline"]) if case in (process.info["cmdline"] or ())]
+    assert not psutil.wait_procs(left, timeout=GONE_S)[1]
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -15,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from mpi_launch import kill_ranks, ranks_of
-from runs import es_mpi, journal, start_es_mpi, summary, toy_config, wait_for_steps
+from runs import es_mpi, journal, points, start_es_mpi, summary, toy_config, wait_for_steps
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(180)]
 
@@ -47,12 +46,6 @@ def started(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
     yield tmp_path / "runs" / "run", process
     if process.poll() is None:
         kill_ranks(process)
-
-
-def points(run: Path) -> list[tuple[int, str]]:
-    """(step, tag) of every number in the metrics, but for those that say how long something took or came of a save."""
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return sorted((row["step"], tag) for row in rows for tag in row if tag.startswith(("reward/", "es/", "eval/")))
 
 
 def check_kill_of_one(number: int, run: Path, process: subprocess.Popen[str], undisturbed: Path) -> None:

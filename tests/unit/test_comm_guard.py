@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -62,6 +63,8 @@ def test_an_agreed_error_is_still_of_its_kind_with_its_exit_code(kind: type[EsMp
         (UsageError("on one rank only"), EXIT_USAGE, "on one rank only", False),
         (TryAgain("wall time"), EXIT_TRY_AGAIN, "wall time", False),
         (Divergence("digests"), EXIT_DIVERGED, "digests", False),
+        (OSError(errno.ENOSPC, "No space left on device", "eval/rows"), EXIT_TRY_AGAIN, "'eval/rows'", False),
+        (OSError(errno.ENOENT, "No such file", "engine.so"), EXIT_INTERNAL, "engine.so", True),
     ],
 )
 def test_any_other_end_of_one_rank_aborts_the_job(

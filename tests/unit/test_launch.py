@@ -5,6 +5,7 @@ The stand-in Python notes how it was called in the file `calls`, and makes `.ven
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -81,7 +82,7 @@ def installs(calls: Iterable[str]) -> list[str]:
     return [call.split("-m pip install ")[1].removeprefix("--disable-pip-version-check --no-input ") for call in calls]
 
 
-@pytest.mark.parametrize("script", [*SCRIPTS, "launch/common", ".ci/run"])
+@pytest.mark.parametrize("script", [*SCRIPTS, "launch/rank-env", "launch/common", ".ci/run"])
 def test_the_syntax_is_right(script: str) -> None:
     done = subprocess.run(["bash", "-n", REPO / script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -278,3 +279,38 @@ def test_the_quickstart_refuses_a_word_that_is_no_override(project: Project) -> 
     done = project.run("launch/quickstart", "configs/tiny.yaml")
     assert done.returncode == 1 and "'configs/tiny.yaml'" in done.stderr
     assert not project.calls()
+
+
+def ranks_environment(**env: str) -> tuple[str, int, int]:
+    """(devices, first port, threads) of a rank whose launcher and user gave it `env`."""
+    show = 'echo "${CUDA_VISIBLE_DEVICES-unset} $VLLM_PORT $OMP_NUM_THREADS"'
+    command = [REPO / "launch" / "rank-env", "bash", "-c", show]
+    done = subprocess.run(command, env={"PATH": os.environ["PATH"], **env}, capture_output=True, text=True, check=True)
+    devices, port, threads = done.stdout.split()
+    return devices, int(port), int(threads)
+
+
+def test_rank_env_gives_every_rank_of_a_node_a_device_and_ports_of_its_own() -> None:
+    node = {"CUDA_VISIBLE_DEVICES": "4,5,6,7", "SLURM_STEP_TASKS_PER_NODE": "4(x2)"}
+    jobs_and_ranks = [(str(job), str(rank)) for job in (900, 901) for rank in range(4)]
+    given = [ranks_environment(SLURM_LOCALID=rank, SLURM_JOB_ID=job, **node) for job, rank in jobs_and_ranks]
+    assert [devices for devices, _, _ in given] == ["4", "5", "6", "7"] * 2
+    ports = sorted(port for _, port, _ in given)
+    assert all(later - earlier >= 16 for earlier, later in itertools.pairwise(ports)) and ports[-1] < 32768
+
+
+@pytest.mark.parametrize("list_", [{}, {"CUDA_VISIBLE_DEVICES": "3"}])
+def test_rank_env_leaves_what_a_launcher_has_narrowed_already(list_: dict[str, str]) -> None:
+    devices, port, threads = ranks_environment(OMPI_COMM_WORLD_LOCAL_RANK="1", VLLM_PORT="7", OMP_NUM_THREADS="5", **list_)
+    assert (devices, port, threads) == (list_.get("CUDA_VISIBLE_DEVICES", "unset"), 7, 5)
+
+
+def test_rank_env_divides_the_cores_of_unbound_ranks_only() -> None:
+    cores = os.cpu_count() or 1
+    shared = {"OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": str(2 * cores)}
+    assert ranks_environment(**shared)[2] == 1
+    assert ranks_environment()[2] == len(os.sched_getaffinity(0))
+
+
+def test_rank_env_needs_a_command() -> None:
+    assert subprocess.run([REPO / "launch" / "rank-env"], capture_output=True, check=False).returncode == 2
