@@ -1,7 +1,7 @@
 """What repulsion from the previous iterate does to a softmax bandit: tests 4 and 5 of the specification's section 14.10.
 
-12 arms, 4 of them right, 12 outer iterations of 20 steps each on the exact gradient of the expected reward and on the repulsion of
-arms drawn from the iteration's start; 40 seeds at once.
+12 arms, 4 of them right, 12 outer iterations of 20 steps each on the exact gradient of the expected reward and on the repulsion
+of arms drawn from the iteration's start; 40 seeds at once.
 """
 
 from __future__ import annotations
