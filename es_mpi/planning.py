@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from es_mpi.config.schema import Config, EsPhase, EvalConfig, GrpoPhase, Phase
+from es_mpi.config.schema import Config, EdGrpoPhase, EdIdpoPhase, EsPhase, EvalConfig, GradientPhase, Phase, PreferencePhase
 from es_mpi.devices import CORE, GIB, Device
 from es_mpi.params.layout import Layout, read_config
 
@@ -195,14 +195,15 @@ def memory_of(config: Config, model: ModelSize, gpu: Device | None) -> Memory:
     else:
         cache = max(0, fill - engine - device_master)
     phases = [config.phases[name] for name in config.pipeline]
-    copies = max((_copies(phase, gpu is not None) for phase in phases if isinstance(phase, GrpoPhase)), default=0)
+    copies = max((_copies(phase, gpu is not None) for phase in phases if isinstance(phase, GradientPhase)), default=0)
     return Memory(master, device_master, engine, cache, int(PROCESS_GIB * GIB), copies * master, gpu is not None)
 
 
-def _copies(phase: GrpoPhase, on_gpu: bool) -> int:
+def _copies(phase: GradientPhase, on_gpu: bool) -> int:
     """Arrays of fp32 as large as the model: gradient, two moments, and what the phase's settings add."""
-    kept = 2 if phase.ref == "phase_start" and on_gpu else 1  # the reference's weights on the host as well
-    return 3 + (kept if phase.beta_ref else 0) + on_gpu
+    frozen = (phase.reference != "none") + isinstance(phase, EdGrpoPhase)
+    kept = frozen - (phase.reference == "base")  # on the host of a GPU, for checkpoints
+    return 3 + frozen + (1 + kept if on_gpu else 0)
 
 
 def _writing(memory: Memory, model: ModelSize, device: Device, cores: int) -> tuple[float, float]:
@@ -218,17 +219,22 @@ def _phase(
 ) -> PhasePlan:
     if isinstance(phase, EsPhase):
         return _es_phase(name, phase, config, generation, ranks, writing)
-    assert isinstance(phase, GrpoPhase)
-    return _grpo_phase(name, phase, config, generation, ranks, writing[0])
+    assert isinstance(phase, GradientPhase)
+    return _gradient_phase(name, phase, config, generation, ranks, writing[0])
 
 
-def _grpo_phase(name: str, phase: GrpoPhase, config: Config, generation: _Generation, ranks: int, load: float) -> PhasePlan:
+def _gradient_phase(
+    name: str, phase: GradientPhase, config: Config, generation: _Generation, ranks: int, load: float
+) -> PhasePlan:
     """Forward and backward cost 6 FLOP a parameter and token, a forward pass alone 2."""
     model, prompt, batch = generation.model, generation.prompt, config.task.batch_size
-    prompts, steps = -(-batch // ranks), -(-batch // (phase.minibatch or batch))
+    prompts, steps = -(-batch // ranks), -(-batch // (phase.minibatch or batch)) * phase.epochs
     generate = generation.seconds(prompts * phase.group_size, config.sampling.max_tokens)
-    tokens = prompts * phase.group_size * (prompt.own + prompt.shared + config.sampling.max_tokens)
-    flops = 6 + 2 * (steps > 1) + 2 * (phase.beta_ref > 0)
+    trained = phase.group_size
+    if isinstance(phase, PreferencePhase) and not isinstance(phase, EdIdpoPhase):
+        trained = min(trained, 2 * phase.pairs)  # responses without a partner are left out
+    tokens = prompts * trained * (prompt.own + prompt.shared + config.sampling.max_tokens)
+    flops = (6 + 2 * isinstance(phase, EdGrpoPhase)) * phase.epochs + 2 * (steps > 1) + 2 * (phase.reference != "none")
     update = flops * model.parameters * tokens / generation.device.flops
     return PhasePlan(
         name=name,

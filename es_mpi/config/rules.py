@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from es_mpi.config.schema import Config, EsPhase, GrpoPhase
+from es_mpi.config.schema import Config, EdGrpoPhase, EsPhase, GradientPhase, PolicyPhase, PreferencePhase
 from es_mpi.errors import UsageError, did_you_mean
 
 
@@ -14,8 +14,15 @@ def broken_rules(config: Config) -> Iterator[UsageError]:
     for name, phase in config.phases.items():
         if isinstance(phase, EsPhase):
             yield from _es(phase, f"phases.{name}")
-        if isinstance(phase, GrpoPhase):
-            yield from _grpo(phase, f"phases.{name}", config)
+        if isinstance(phase, GradientPhase):
+            yield from _gradient(phase, f"phases.{name}", config)
+        if isinstance(phase, PolicyPhase):
+            yield from _policy(phase, f"phases.{name}", config)
+        if isinstance(phase, EdGrpoPhase) and phase.kappa > 0:
+            yield from _exploration(phase, f"phases.{name}")
+        if isinstance(phase, PreferencePhase) and phase.microbatch < 2:
+            expected = "at least 2: a pair is in one forward pass"
+            yield UsageError("too small for a pair", value=1, expected=expected, key=f"phases.{name}.microbatch")
     yield from _lengths(config)
     yield from _evaluation(config)
     if config.engine.tensor_parallel != 1:
@@ -52,17 +59,36 @@ def _es(phase: EsPhase, path: str) -> Iterator[UsageError]:
         yield UsageError("theta has no rank among random rewards", value=True, key=f"{path}.center", remedy="false")
 
 
-def _grpo(phase: GrpoPhase, path: str, config: Config) -> Iterator[UsageError]:
+def _gradient(phase: GradientPhase, path: str, config: Config) -> Iterator[UsageError]:
     if config.sampling.top_p < 1:
         yield UsageError(
             "a cut distribution has no ratio to the policy that is trained", value=config.sampling.top_p, expected="1.0",
             key="sampling.top_p", remedy=f"1.0, or no phase of kind {phase.kind}",
         )  # fmt: skip
+    if config.engine.kind == "toy":
+        yield UsageError("the toy has no gradient", value="toy", expected="vllm", key="engine.kind")
+
+
+def _policy(phase: PolicyPhase, path: str, config: Config) -> Iterator[UsageError]:
     if phase.overlong_buffer > config.sampling.max_tokens:
         expected = f"at most sampling.max_tokens = {config.sampling.max_tokens}"
         yield UsageError("longer than a response", value=phase.overlong_buffer, expected=expected, key=f"{path}.overlong_buffer")
-    if config.engine.kind == "toy":
-        yield UsageError("the toy has no gradient", value="toy", expected="vllm", key="engine.kind")
+
+
+def _exploration(phase: EdGrpoPhase, path: str) -> Iterator[UsageError]:
+    """What keeps the push away from pi_prev bounded. kappa = 0 is the control run, for which anything goes."""
+    held = phase.edo.gate is not None and phase.edo.kl_cap is not None
+    if phase.kappa >= phase.beta_ref and not held:
+        yield UsageError(
+            "the push away from the previous iterate outweighs the pull to the reference, and nothing else bounds it",
+            value=phase.kappa, expected=f"below {path}.beta_ref = {phase.beta_ref}", key=f"{path}.kappa",
+            remedy=f"at most beta_ref / 2, or set {path}.edo.gate and {path}.edo.kl_cap",
+        )  # fmt: skip
+    if phase.edo.estimator == "full" and phase.edo.gate is not None:
+        yield UsageError(
+            "the gate looks at the drawn token, `full` sums over all tokens", value=phase.edo.gate, expected="null",
+            key=f"{path}.edo.gate", remedy="null with a kappa below beta_ref, or estimator: k1",
+        )  # fmt: skip
 
 
 def _lengths(config: Config) -> Iterator[UsageError]:

@@ -153,34 +153,18 @@ class EsPhase(Phase):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GrpoPhase(Phase):
-    """AdamW on the clipped policy loss with advantages within the group of one prompt, and a KL loss to a reference."""
+class GradientPhase(Phase):
+    """AdamW on a loss of graded responses, a group of them to each prompt of the batch."""
 
-    kind: Annotated[Literal["grpo"], Key("Method of the phase.")]
-    group_size: Annotated[int, Key("G, responses to each prompt.", "responses", at_least=2, at_most=10**5)] = 8
+    group_size: Annotated[
+        int, Key("G (in preference phases N), responses to each prompt.", "responses", at_least=2, at_most=10**5)
+    ] = 8
     temperature: Annotated[float, Key("Temperature of the responses; `sampling.temperature` is for ES.", above=0)] = 1.0
     lr: Annotated[float, Key("Learning rate, constant.", "weight", above=0)] = 1e-6
     minibatch: Annotated[int | None, Key("Prompts of one optimiser step; null means all.", "prompts", at_least=1)] = None
+    epochs: Annotated[int, Key("Passes over the responses of one update.", at_least=1, at_most=10**4)] = 1
     microbatch: Annotated[int, Key("Responses in one forward pass of a rank.", "responses", at_least=1)] = 8
-    clip_low: Annotated[float, Key("Lower clipping range of the ratio.", at_least=0, at_most=1)] = 0.2
-    clip_high: Annotated[float, Key("Upper clipping range of the ratio; DAPO has 0.28.", at_least=0)] = 0.2
-    dual_clip: Annotated[float | None, Key("Bound of the loss where the advantage is negative; null means none.", above=1)] = None
-    aggregation: Annotated[
-        Literal["seq-mean-token-mean", "token-mean", "seq-mean-token-sum-norm"], Key("How tokens make one loss.")
-    ] = "seq-mean-token-mean"
-    adv_std: Annotated[bool, Key("Divide advantages by the group's standard deviation; Dr. GRPO does not.")] = True
-    adv_ddof: Annotated[int, Key("0 divides by G in that deviation, 1 by G - 1.", at_least=0, at_most=1)] = 0
-    adv_epsilon: Annotated[float, Key("Added to that deviation.", at_least=0)] = 1e-6
-    beta_ref: Annotated[float, Key("Weight of the KL loss to the reference; 0 is without.", at_least=0)] = 0.001
-    kl: Annotated[Literal["k1", "k2", "k3", "k3+"], Key("Estimator of that KL; `k3+` has the gradient of k2.")] = "k3"
-    ref: Annotated[Literal["phase_start", "base"], Key("The reference: the model at the phase's start, or the base model.")] = (
-        "phase_start"
-    )
-    is_cap: Annotated[float | None, Key("Cap of a token's weight pi_trainer / pi_engine; null means weight 1.", above=0)] = 2.0
     gap_alarm: Annotated[float, Key("Warn above this mean |log pi_trainer - log pi_engine| a token.", "nats", above=0)] = 0.2
-    overlong_buffer: Annotated[
-        int, Key("Over the last so many tokens of a response lower its reward linearly, by 1 in all.", "tokens", at_least=0)
-    ] = 0
     max_grad_norm: Annotated[float, Key("Clip the norm of the gradient.", above=0)] = 1.0
     weight_decay: Annotated[float, Key("Weight decay of AdamW.", at_least=0)] = 0.0
     beta1: Annotated[float, Key("Decay of AdamW's first moment.", at_least=0, at_most=1)] = 0.9
@@ -193,8 +177,125 @@ class GrpoPhase(Phase):
     def evaluations(self) -> int:
         return self.group_size
 
+    @property
+    def reference(self) -> Literal["none", "phase_start", "base"]:
+        """The frozen model that the loss needs beside the trained one."""
+        raise NotImplementedError
 
-PHASE_KINDS: Mapping[str, type[Phase]] = {"es": EsPhase, "grpo": GrpoPhase}
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyPhase(GradientPhase):
+    """The clipped policy loss with advantages within the group of one prompt, and a KL loss to a reference."""
+
+    clip_low: Annotated[float, Key("Lower clipping range of the ratio.", at_least=0, at_most=1)] = 0.2
+    clip_high: Annotated[float, Key("Upper clipping range of the ratio; DAPO has 0.28.", at_least=0)] = 0.2
+    dual_clip: Annotated[float | None, Key("Bound of the loss where the advantage is negative; null means none.", above=1)] = None
+    aggregation: Annotated[
+        Literal["seq-mean-token-mean", "token-mean", "seq-mean-token-sum-norm"], Key("How tokens make one loss.")
+    ] = "seq-mean-token-mean"
+    adv_std: Annotated[bool, Key("Divide advantages by the group's standard deviation; Dr. GRPO does not.")] = True
+    adv_ddof: Annotated[int, Key("0 divides by G in that deviation, 1 by G - 1.", at_least=0, at_most=1)] = 0
+    adv_epsilon: Annotated[float, Key("Added to that deviation.", at_least=0)] = 1e-6
+    redraws: Annotated[
+        int, Key("Replace prompts with equal rewards by others, so many times at most (DAPO's dynamic sampling).", at_least=0)
+    ] = 0
+    beta_ref: Annotated[float, Key("Weight of the KL loss to the reference; 0 is without.", at_least=0)] = 0.001
+    kl: Annotated[Literal["k1", "k2", "k3", "k3+"], Key("Estimator of that KL; `k3+` has the gradient of k2.")] = "k3"
+    ref: Annotated[Literal["phase_start", "base"], Key("The reference: the model at the phase's start, or the base model.")] = (
+        "phase_start"
+    )
+    is_cap: Annotated[float | None, Key("Cap of a token's weight pi_trainer / pi_engine; null means weight 1.", above=0)] = 2.0
+    overlong_buffer: Annotated[
+        int, Key("Over the last so many tokens of a response lower its reward linearly, by 1 in all.", "tokens", at_least=0)
+    ] = 0
+
+    @property
+    def reference(self) -> Literal["none", "phase_start", "base"]:
+        return self.ref if self.beta_ref > 0 else "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrpoPhase(PolicyPhase):
+    """GRPO; DAPO and Dr. GRPO are settings of it."""
+
+    kind: Annotated[Literal["grpo"], Key("Method of the phase.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplorationConfig:
+    """What limits the push away from the previous iterate."""
+
+    gate: Annotated[
+        float | None, Key("Push only tokens with pi / pi_prev above 1 - gate; null pushes all.", at_least=0, at_most=1)
+    ] = None
+    kl_cap: Annotated[
+        float | None, Key("Pause until the next iteration above this KL(pi_prev, pi) a token; null never.", "nats", above=0)
+    ] = 0.05
+    mask_end: Annotated[bool, Key("Leave end-of-text tokens alone: pushing those down makes responses longer.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenExplorationConfig(ExplorationConfig):
+    """The same for ED-GRPO, whose iterations last several updates."""
+
+    outer_steps: Annotated[int, Key("Updates of one iteration, at whose start pi_prev is frozen.", "updates", at_least=2)] = 25
+    estimator: Annotated[
+        Literal["k1", "k3", "full"], Key("Estimator of KL(pi_prev, pi): from the drawn tokens, or over the whole vocabulary.")
+    ] = "k1"
+    is_cap: Annotated[float, Key("Cap of a token's weight pi_prev / pi_old in that estimate.", above=0)] = 2.0
+    gate: Annotated[
+        float | None, Key("Push only tokens with pi / pi_prev above 1 - gate; null pushes all.", at_least=0, at_most=1)
+    ] = 0.2
+    kl_cap: Annotated[
+        float | None, Key("Pause until the next iteration above this KL(pi_prev, pi) a token; null never.", "nats", above=0)
+    ] = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdGrpoPhase(PolicyPhase):
+    """GRPO that also moves away from its previous iterate (arXiv 2605.09853)."""
+
+    kind: Annotated[Literal["ed_grpo"], Key("Method of the phase.")]
+    kappa: Annotated[float, Key("Weight of the push away from the previous iterate; 0 is GRPO.", at_least=0)] = 5e-4
+    edo: TokenExplorationConfig = TokenExplorationConfig()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreferencePhase(GradientPhase):
+    """DPO on pairs of a right and a wrong response; each update is an outer iteration with responses of its own."""
+
+    beta: Annotated[float, Key("Scale of DPO's implicit reward.", above=0)] = 0.1
+    nll: Annotated[float, Key("lambda, weight of the winners' log-likelihood a token (IRPO); 0 is plain DPO.", at_least=0)] = 1.0
+    pairs: Annotated[int, Key("Most pairs of one prompt.", "pairs", at_least=1)] = 4
+    ref: Annotated[
+        Literal["previous", "phase_start", "base"],
+        Key("The reference of DPO: the model at the update's start, at the phase's, or the base model."),
+    ] = "previous"
+
+    @property
+    def reference(self) -> Literal["none", "phase_start", "base"]:
+        return "none" if self.ref == "previous" else self.ref
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdpoPhase(PreferencePhase):
+    """Iterative DPO with the winners' likelihood (IRPO, arXiv 2404.19733)."""
+
+    kind: Annotated[Literal["idpo"], Key("Method of the phase.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdIdpoPhase(PreferencePhase):
+    """Iterative DPO that also moves away from its previous iterate (arXiv 2605.09853)."""
+
+    kind: Annotated[Literal["ed_idpo"], Key("Method of the phase.")]
+    alpha: Annotated[float, Key("Weight of the exploration term J; alpha * beta weighs a token.", at_least=0)] = 1e-4
+    edo: ExplorationConfig = ExplorationConfig()
+
+
+PHASE_KINDS: Mapping[str, type[Phase]] = {
+    "es": EsPhase, "grpo": GrpoPhase, "ed_grpo": EdGrpoPhase, "idpo": IdpoPhase, "ed_idpo": EdIdpoPhase,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

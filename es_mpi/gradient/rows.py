@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -41,12 +41,18 @@ def pack(prompts: Sequence[Sequence[int]], responses: Sequence[Sequence[int]], d
     return Rows(*(part.to(device) for part in (input_ids, attention, predicts, targets, mask)))
 
 
-def token_log_probs(model: Any, rows: Rows, temperature: float) -> tuple[Tensor, Tensor]:
-    """log pi of each response token and the entropy (nats) of the distribution it was drawn from, both [B, R] in fp32.
-
-    pi is the model at `temperature`, over the whole vocabulary. The entropy carries no gradient. What `rows.mask` leaves out
-    has no meaning.
+class Policy(NamedTuple):
+    """What a model says of response tokens, in fp32: log pi of each [B, R], the entropy of the distribution it was drawn from
+    [B, R] (nats, without gradient), and that distribution's logarithms [B, R, V]. What `Rows.mask` leaves out has no meaning.
     """
+
+    logp: Tensor
+    entropy: Tensor
+    log_probs: Tensor
+
+
+def evaluate_policy(model: Any, rows: Rows, temperature: float) -> Policy:
+    """pi is the model at `temperature`, over the whole vocabulary."""
     first = int(rows.predicts.min())
     kept = rows.input_ids.shape[1] - first
     logits = model(input_ids=rows.input_ids, attention_mask=rows.attention, use_cache=False, logits_to_keep=kept).logits
@@ -54,4 +60,4 @@ def token_log_probs(model: Any, rows: Rows, temperature: float) -> tuple[Tensor,
     log_probs = (chosen.float() / temperature).log_softmax(dim=-1)
     with torch.no_grad():
         entropy = -(log_probs.exp() * log_probs).sum(dim=-1)
-    return log_probs.gather(-1, rows.targets[..., None]).squeeze(-1), entropy
+    return Policy(log_probs.gather(-1, rows.targets[..., None]).squeeze(-1), entropy, log_probs)

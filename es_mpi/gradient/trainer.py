@@ -103,7 +103,13 @@ def load_module(layout: Layout, weights: NDArray[np.float32], device: str) -> An
     different = parameters.keys() ^ {spec.name for spec in layout.tensors}
     if different:
         raise EngineError(f"transformers and the checkpoint name different parameters: {sorted(different)[:4]}")
+    set_weights(model, layout, weights, device)
+    return model.to(device).eval()
+
+
+def set_weights(model: Any, layout: Layout, weights: NDArray[np.float32], device: str) -> None:
+    """Make `weights` [elements] the parameters of `model`: views on a CPU, copies elsewhere."""
+    parameters = dict(model.named_parameters())
     for spec in layout.tensors:
         flat = torch.from_numpy(weights[spec.offset : spec.offset + spec.size])
         parameters[spec.name].data = flat.view(spec.shape).to(device)
-    return model.to(device).eval()

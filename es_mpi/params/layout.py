@@ -121,6 +121,16 @@ def read_layout(folder: str | Path, include: Sequence[str] = (), exclude: Sequen
     return Layout(folder, tuple(tensors), tied)
 
 
+def end_ids(folder: Path) -> list[int]:
+    """The tokens that end a response, of a model folder's config.json and generation_config.json (none where neither says)."""
+    found: set[int] = set()
+    path = folder / "generation_config.json"
+    for config in (read_config(folder), json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}):
+        ids = config.get("eos_token_id")
+        found |= set(ids if isinstance(ids, list) else [] if ids is None else [ids])
+    return sorted(found)
+
+
 def read_config(folder: Path) -> dict[str, Any]:
     """config.json of a model folder, refused where it announces a quantised model."""
     if not folder.is_dir():

@@ -1,250 +1,150 @@
-"""GRPO: groups of responses to each prompt, advantages within a group, AdamW on the clipped policy loss.
+"""GRPO and ED-GRPO: advantages within the groups of responses, AdamW on the clipped policy loss.
 
-    A_i = (R_i - mean R) / (std R + eps),   L = agg(-min(rho A, clip(rho) A)) + beta_ref agg(KL(pi || pi_ref))
+    A_i = (R_i - mean R) / (std R + eps)
+    L = agg(-min(rho A, clip(rho) A)) + beta_ref agg(KL(pi || pi_ref)) - kappa agg(KL(pi_prev || pi))
 
-A rank samples the whole groups of its prompts with its own engine, and computes their part of the gradient; gradients are
-summed, so every rank makes the same step. DAPO and Dr. GRPO are settings. Differences from the paper (arXiv 2402.03300): the
-weight that corrects for the engine's rounding, and one division by the whole batch's counts, whatever the number of ranks.
+The last term is ED-GRPO's; pi_prev is frozen for `edo.outer_steps` updates. DAPO and Dr. GRPO are settings. Differences from the
+papers (arXiv 2402.03300, 2605.09853): the weight that corrects for the engine's rounding, one division by the whole batch's
+counts, and what bounds the last term, whose constants are not public.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
-from es_mpi.comm.agree import agree_fields, sum_tallies
-from es_mpi.comm.faults import agreed
-from es_mpi.comm.torch_group import TorchGroup
-from es_mpi.config.schema import GrpoPhase
-from es_mpi.errors import Divergence, EngineError, EsMpiError, UsageError
+from es_mpi.config.schema import EdGrpoPhase, PolicyPhase
+from es_mpi.errors import EngineError
 from es_mpi.gradient.advantage import advantages, has_signal, overlong_penalty
 from es_mpi.gradient.losses import Totals, token_weights
-from es_mpi.gradient.objective import Frozen, grpo_loss
-from es_mpi.gradient.rows import Rows, pack, token_log_probs
-from es_mpi.gradient.trainer import AdamW, Trainer, load_module
-from es_mpi.grading.process import Item
-from es_mpi.params.hf_folder import load_master
-from es_mpi.phases.context import RunContext, StepReport, Tally, common_metrics
-from es_mpi.tasks.batches import Batch, sampling_seed
-from es_mpi.types import Completion, Prompt, Sampling, Verdict
+from es_mpi.gradient.objective import Logged, PolicyBatch, exploration, policy_objective
+from es_mpi.gradient.rows import Policy, Rows
+from es_mpi.gradient.trainer import set_weights
+from es_mpi.phases.context import RunContext, Tally
+from es_mpi.phases.exploration import Exploration
+from es_mpi.phases.gradient import GradientSteps
+from es_mpi.phases.rollout import Outcome, Samples, Table
+from es_mpi.tasks.batches import Batch
 
-REFERENCE = "reference.f32"
+PREVIOUS, ITERATION = "previous.f32", "iteration.json"
+SAME_KL = 5e-7  # nats a token between two policies whose log-probabilities differ by .001
 
-
-class NonFinite(EsMpiError):
-    """A loss or gradient that is not a number, or infinite. Nothing of its step is applied."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One response: the place of its prompt in the batch, its reward (NaN: the grader failed)."""
-
-    place: int
-    prompt: Prompt
-    completion: Completion
-    reward: float
+S = TypeVar("S", bound=PolicyPhase)
 
 
-Table = Mapping[int, Sequence[tuple[float, int]]]  # place in the batch to (reward, tokens) of each response of the group
+class Grpo(GradientSteps[S, PolicyBatch]):
+    """GRPO on one rank."""
 
+    prefix = "grpo"
 
-class Grpo:
-    """An open phase on one rank. `resume_from` is a checkpoint folder made within the phase, None at its start."""
+    def penalty(self, tokens: int) -> float:
+        buffer, most = self.phase.overlong_buffer, self.run.sampling.max_tokens
+        return overlong_penalty(tokens, max_tokens=most, buffer=buffer) if buffer else 0.0
 
-    def __init__(self, run: RunContext, name: str, phase: GrpoPhase, resume_from: Path | None) -> None:
-        self.run, self.name, self.phase = run, name, phase
-        store = run.engine.store
-        if not store.master.flags.writeable:
-            raise UsageError("a gradient phase changes the master on the host", expected="host", key="engine.master")
-        self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.group = TorchGroup(run.comm, self.device)
-        adam = AdamW(phase.lr, phase.beta1, phase.beta2, phase.weight_decay, phase.max_grad_norm)
-        self.trainer = Trainer(store, adam, phase.compute, self.group, self.device)
-        if resume_from:
-            self.trainer.load(resume_from)
-        self.reference_weights, self.reference = None, None
-        if phase.beta_ref > 0:
-            self.reference_weights = self._reference_weights(resume_from)
-            self.reference = load_module(store.layout, self.reference_weights, self.device).requires_grad_(False)
+    def rollout(self, batch: Batch, step: int, tally: Tally) -> tuple[Batch, Samples, Table, Mapping[str, Any]]:
+        """The batch's responses. Dynamic sampling replaces prompts whose rewards are equal, which would teach nothing."""
+        batch, samples, table, _ = super().rollout(batch, step, tally)
+        redrawn = 0
+        for _ in range(self.phase.redraws):
+            flat = [place for place in sorted(table) if not has_signal(_rewards(table[place]))]
+            batch, places = self.run.batches.redrawn(step, batch, flat, redrawn)
+            if not places:
+                break
+            redrawn += len(places)
+            fresh = self.sample(batch, places, tally)
+            samples = {**{place: group for place, group in samples.items() if place not in places}, **fresh}
+            table = {**table, **self.merge(fresh, step, tally)}
+        tally.add("redrawn", redrawn / self.run.comm.size)
+        return batch, samples, table, {"redrawn": redrawn} if self.phase.redraws else {}
 
-    def step(self, step: int) -> StepReport:
-        """Update number `step` (from 0 over all phases). Every rank returns the same record.
+    def micro_batches(self, samples: Samples, table: Table, part: range, first: bool) -> Iterator[PolicyBatch]:
+        phase, usable = self.phase, [s for place in part for s in samples.get(place, ()) if s.outcome.counts]
+        counted = [outcome.tokens for place in part for outcome in table[place] if outcome.counts]
+        totals = Totals(max(len(counted), 1), max(sum(counted), 1))
+        by_group = {place: self._advantages(table[place]) for place in part if place in samples}
+        for i in range(0, len(usable), phase.microbatch):
+            chunk = usable[i : i + phase.microbatch]
+            facts = self.facts(chunk, first)
+            rows: Rows = facts["rows"]
+            weights = token_weights(rows.mask, phase.aggregation, totals, max_tokens=self.run.sampling.max_tokens)
+            values = torch.tensor([[float(by_group[s.place][s.number])] for s in chunk], device=self.device)
+            yield PolicyBatch(**facts, advantages=values, weights=weights, pushed=weights * self.pushable(rows))
 
-        Raises NonFinite, and Divergence when the ranks' masters differ afterwards.
-        """
-        run, phase, tally, sent = self.run, self.phase, Tally(), self.run.comm.bytes_sent
-        batch = run.batches.at(step)
-        samples = self._sample(batch, tally)
-        with tally.timed("idle"):
-            run.comm.barrier(f"responses of update {step + 1}")
-        with tally.timed("merge"):
-            table = self._merge(samples, step)
-        with tally.timed("update"):
-            self._optimise(batch, samples, table, step, tally)
-            digest = run.engine.store.digest()
-        agree_fields(run.comm, f"master weights after update {step + 1}", {"digest": digest}, error=Divergence)
-        tally.add("bytes", run.comm.bytes_sent - sent)
-        totals = sum_tallies(run.comm, tally.values)
-        record = {
-            "step": step + 1, "phase": self.name, "epoch": batch.epoch, "batch": batch.id, "lr": phase.lr,
-            "rewards": [[reward if math.isfinite(reward) else None for reward, _ in table[i]] for i in sorted(table)],
-            "digest": digest,
+    def pushable(self, rows: Rows) -> torch.Tensor:
+        """The tokens [B, R] of an exploration term."""
+        return rows.mask
+
+    def loss(self, policy: Policy, micro: PolicyBatch) -> tuple[torch.Tensor, Logged]:
+        return policy_objective(policy, micro, self.phase)
+
+    def tags(self, table: Table, totals: Mapping[str, float]) -> dict[str, float]:
+        tokens = max(totals.get("trained_tokens", 0.0), 1.0)
+        flat = sum(not has_signal(_rewards(group)) for group in table.values())
+        return {
+            "grpo/kl": totals.get("kl", 0.0), "grpo/clip_frac": totals.get("clip_frac", 0.0),
+            "grpo/entropy": totals.get("entropy", 0.0) / tokens, "grpo/zero_std_groups": flat / len(table),
+            "grpo/redrawn": totals["redrawn"],
         }  # fmt: skip
-        metrics = _metrics(table, totals, run.comm.size)
-        return StepReport(record, metrics, self._warnings(metrics))
+
+    def _advantages(self, group: Sequence[Outcome]) -> Sequence[float]:
+        phase = self.phase
+        return list(advantages(_rewards(group), scale_by_std=phase.adv_std, ddof=phase.adv_ddof, epsilon=phase.adv_epsilon))
+
+
+class EdGrpo(Grpo[EdGrpoPhase]):
+    """GRPO that also moves away from pi_prev, the model at the start of its outer iteration."""
+
+    def __init__(self, run: RunContext, name: str, phase: EdGrpoPhase, resume_from: Path | None) -> None:
+        super().__init__(run, name, phase, resume_from)
+        self.exploration = Exploration(run.comm, phase.edo, run.engine.store.layout.folder)
+        self.age, self.starts = 0, False  # updates since pi_prev was frozen; whether none of its steps is made
+        self.weights = run.engine.store.master.copy()
+        if resume_from:
+            state = json.loads((resume_from / ITERATION).read_text(encoding="utf-8"))
+            self.age, self.exploration.paused = state["age"], state["paused"]
+            self.weights[:] = np.fromfile(resume_from / PREVIOUS, "<f4")
+        self.previous = self.frozen(self.weights)
+
+    def begin(self, step: int) -> None:
+        if self.age == self.phase.edo.outer_steps:
+            self.age, self.exploration.paused = 0, False
+            self.weights[:] = self.run.engine.store.master
+            set_weights(self.previous, self.run.engine.store.layout, self.weights, self.device)
+        self.starts = self.age == 0
+        self.age += 1
+
+    def pushable(self, rows: Rows) -> torch.Tensor:
+        return self.exploration.pushable(rows)
+
+    def loss(self, policy: Policy, micro: PolicyBatch) -> tuple[torch.Tensor, Logged]:
+        loss, logged = super().loss(policy, micro)
+        term, more = exploration(policy, self.evaluate(self.previous, micro.rows), micro, self.phase)
+        if self.phase.kappa and not self.exploration.paused:
+            loss = loss - self.phase.kappa * term
+        return loss, {**logged, **more, "loss": loss.detach()}
+
+    def stepped(self, what: str, totals: Mapping[str, float]) -> None:
+        distance = self.exploration.measure(what, totals)
+        if self.starts and distance > SAME_KL:
+            raise EngineError(
+                f"{what}: the model is {distance:.3g} nats a token from its own copy, before any step of the iteration"
+            )
+        self.starts = False
+
+    def tags(self, table: Table, totals: Mapping[str, float]) -> dict[str, float]:
+        return {**super().tags(table, totals), **self.exploration.tags(totals)}
 
     def save(self, folder: Path) -> None:
-        """What resuming within the phase needs beside the master: the optimiser, and a reference that is not on disk."""
-        self.trainer.save(folder)
-        if self.reference_weights is not None and self.phase.ref == "phase_start":
-            self.reference_weights.astype("<f4", copy=False).tofile(folder / REFERENCE)
-
-    def close(self) -> None:
-        self.run.comm.barrier(f"end of phase {self.name}")
-        self.group.close()
-
-    def _reference_weights(self, resume_from: Path | None) -> Any:
-        store = self.run.engine.store
-        if self.phase.ref == "phase_start":
-            return np.fromfile(resume_from / REFERENCE, "<f4") if resume_from else store.master.copy()
-        weights = np.empty_like(store.master)
-        load_master(store.layout, weights)
-        return weights
-
-    def _sample(self, batch: Batch, tally: Tally) -> list[Sample]:
-        """The graded responses to this rank's prompts, group after group. Overlong ones have their penalty."""
-        run, size = self.run, self.phase.group_size
-        with tally.timed("load"):
-            version = run.engine.load(None)
-        places = [i for i in range(run.comm.rank, len(batch.prompts), run.comm.size) for _ in range(size)]
-        seeds = [sampling_seed(batch.seeds[place], "group", n % size) for n, place in enumerate(places)]
-        sampling = Sampling(self.phase.temperature, 1.0, run.sampling.max_tokens, run.sampling.stop, logprobs=True)
-        with tally.timed("generate"):
-            completions = run.engine.generate([batch.prompts[i] for i in places], sampling, seeds)
-        if any(c.version != version for c in completions):
-            raise EngineError(f"responses of weights version {completions[0].version}, the weights are {version}")
-        tally.add("responses", len(completions))
-        tally.add("tokens", sum(len(c.token_ids) for c in completions))
-        tally.add("truncated", sum(c.truncated for c in completions))
-        items = [Item(c.text, batch.problems[i].answer, c.truncated) for i, c in zip(places, completions, strict=True)]
-        with tally.timed("grade"):
-            grades = run.grading.submit(items)()
-        samples = []
-        for place, completion, grade in zip(places, completions, grades, strict=True):
-            tally.add(f"grade/{grade.verdict}")
-            reward = math.nan if grade.verdict is Verdict.ERROR else grade.reward + self._penalty(completion)
-            samples.append(Sample(place, batch.prompts[place], completion, reward))
-        return samples
-
-    def _penalty(self, completion: Completion) -> float:
-        buffer = self.phase.overlong_buffer
-        length, most = len(completion.token_ids), self.run.sampling.max_tokens
-        return overlong_penalty(length, max_tokens=most, buffer=buffer) if buffer else 0.0
-
-    def _merge(self, samples: Sequence[Sample], step: int) -> Table:
-        """Every rank's rewards and lengths, on every rank."""
-        mine: dict[int, list[tuple[float, int]]] = {}
-        for sample in samples:
-            mine.setdefault(sample.place, []).append((sample.reward, len(sample.completion.token_ids)))
-        parts = self.run.comm.allgather(f"rewards of update {step + 1}", json.dumps(mine).encode())
-        return {int(i): [(reward, length) for reward, length in group] for part in parts for i, group in json.loads(part).items()}
-
-    def _optimise(self, batch: Batch, samples: Sequence[Sample], table: Table, step: int, tally: Tally) -> None:
-        """One optimiser step a mini-batch of prompts, in the batch's order; each rank adds its own samples' gradient."""
-        width = self.phase.minibatch or len(batch.prompts)
-        parts = [range(i, min(i + width, len(batch.prompts))) for i in range(0, len(batch.prompts), width)]
-        several = len(parts) > 1
-        work = [[self._micro(chunk, table, part, several) for chunk in self._chunks(samples, part)] for part in parts]
-        for number, micros in enumerate(work):
-            finite = [self._backward(rows, frozen, len(parts), tally) for rows, frozen in micros]
-            norm = self.trainer.step()
-            if not math.isfinite(norm):
-                self._refuse(batch, step, number, all(finite))
-            tally.add("grad_norm", norm / len(parts) / self.run.comm.size)
-
-    def _chunks(self, samples: Sequence[Sample], part: range) -> Iterator[Sequence[Sample]]:
-        """Micro-batches of the samples with a reward whose prompts lie in `part`."""
-        usable = [s for s in samples if s.place in part and math.isfinite(s.reward)]
-        return (usable[i : i + self.phase.microbatch] for i in range(0, len(usable), self.phase.microbatch))
-
-    def _micro(self, chunk: Sequence[Sample], table: Table, part: range, several: bool) -> tuple[Rows, Frozen]:
-        """The tensors of a micro-batch. `several` says that weights will have moved before some of them are used."""
-        phase = self.phase
-        rows = pack([s.prompt.token_ids for s in chunk], [s.completion.token_ids for s in chunk], self.device)
-        counted = [length for i in part for reward, length in table[i] if math.isfinite(reward)]
-        totals = Totals(len(counted), sum(counted))
-        engine = torch.zeros_like(rows.mask)
-        for row, sample in enumerate(chunk):
-            engine[row, : len(sample.completion.logprobs)] = torch.tensor(sample.completion.logprobs)
-        frozen = Frozen(
-            advantages=torch.tensor([[self._advantage(s, table)] for s in chunk], device=self.device),
-            weights=token_weights(rows.mask, phase.aggregation, totals, max_tokens=self.run.sampling.max_tokens),
-            engine=engine,
-            old=self._log_probs(self.trainer.model, rows) if several else None,
-            ref=None if self.reference is None else self._log_probs(self.reference, rows),
-        )
-        return rows, frozen
-
-    def _advantage(self, sample: Sample, table: Table) -> float:
-        rewards = [reward for reward, _ in table[sample.place]]
-        phase = self.phase
-        values = advantages(rewards, scale_by_std=phase.adv_std, ddof=phase.adv_ddof, epsilon=phase.adv_epsilon)
-        return float(values[rewards.index(sample.reward)])  # equal rewards of a group have equal advantages
-
-    def _log_probs(self, model: Any, rows: Rows) -> torch.Tensor:
-        with torch.no_grad(), self.trainer.computing():
-            return token_log_probs(model, rows, self.phase.temperature)[0]
-
-    def _backward(self, rows: Rows, frozen: Frozen, parts: int, tally: Tally) -> bool:
-        """Add a micro-batch's gradient and count what is logged, as means over `parts`. Returns whether its loss is finite."""
-        with self.trainer.computing():
-            logp, entropy = token_log_probs(self.trainer.model, rows, self.phase.temperature)
-        loss, logged = grpo_loss(logp, frozen, self.phase)
-        loss.backward()
-        for name, value in logged.items():
-            tally.add(name, float(value) / parts)
-        old = logp.detach() if frozen.old is None else frozen.old
-        tally.add("trained_tokens", float(rows.mask.sum()))
-        tally.add("entropy", float((entropy * rows.mask).sum()))
-        tally.add("gap", float(((old - frozen.engine).abs() * rows.mask).sum()))
-        return math.isfinite(float(logged["loss"]))
-
-    def _refuse(self, batch: Batch, step: int, number: int, finite: bool) -> None:
-        """Stop on every rank, naming those whose own loss was not finite (none: it was the gradient)."""
-        flags = self.run.comm.allgather(f"finite losses of update {step + 1}", b"1" if finite else b"0")
-        ranks = [rank for rank, flag in enumerate(flags) if flag == b"0"]
-        where = f"the loss of rank(s) {ranks}" if ranks else "the gradient"
-        raise agreed(
-            NonFinite,
-            f"update {step + 1}, batch {batch.id}, optimiser step {number + 1}: {where} is not finite; nothing of it is applied\n"
-            f"  remedy    lower phases.{self.name}.lr, or compute: float32",
-            silent=self.run.comm.rank != 0,
-        )
-
-    def _warnings(self, metrics: Mapping[str, float]) -> tuple[str, ...]:
-        gap, alarm = metrics["grpo/logp_gap"], self.phase.gap_alarm
-        if not gap > alarm:
-            return ()
-        return (f"engine and trainer differ by {gap:.3g} nats a token, phases.{self.name}.gap_alarm is {alarm:g}",)
+        super().save(folder)
+        self.weights.astype("<f4", copy=False).tofile(folder / PREVIOUS)
+        state = {"age": self.age, "paused": self.exploration.paused}
+        (folder / ITERATION).write_text(json.dumps(state), encoding="utf-8")
 
 
-def _metrics(table: Table, totals: Mapping[str, float], ranks: int) -> Mapping[str, float]:
-    """The tags of one step; means over tokens are over the tokens that were trained on."""
-    rewards = np.array([reward for group in table.values() for reward, _ in group if math.isfinite(reward)] or [math.nan])
-    tokens = max(totals.get("trained_tokens", 0.0), 1.0)
-    flat = sum(not has_signal([reward for reward, _ in group]) for group in table.values())
-    return {
-        "reward/mean": float(rewards.mean()), "reward/std": float(rewards.std()),
-        "reward/min": float(rewards.min()), "reward/max": float(rewards.max()),
-        "grpo/loss": totals.get("loss", 0.0), "grpo/kl": totals.get("kl", 0.0), "grpo/clip_frac": totals.get("clip_frac", 0.0),
-        "grpo/entropy": totals.get("entropy", 0.0) / tokens, "grpo/logp_gap": totals.get("gap", 0.0) / tokens,
-        "grpo/grad_norm": totals["grad_norm"], "grpo/zero_std_groups": flat / len(table),
-        **common_metrics(totals, ranks),
-    }  # fmt: skip
+def _rewards(group: Sequence[Outcome]) -> list[float]:
+    return [outcome.reward for outcome in group]

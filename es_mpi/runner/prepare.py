@@ -13,7 +13,7 @@ from es_mpi.checkpoint.folder import require_space
 from es_mpi.checkpoint.run_folder import RunFolder
 from es_mpi.comm.launcher import detect
 from es_mpi.config.identity import flat
-from es_mpi.config.schema import Config, GrpoPhase
+from es_mpi.config.schema import Config, EdGrpoPhase, GradientPhase, Phase
 from es_mpi.evaluation.evaluator import EvalSet
 from es_mpi.grading.service import Grading
 from es_mpi.noise import native
@@ -29,7 +29,7 @@ from es_mpi.tasks.prompts import Tokenizer, encode_prompts, load_tokenizer
 from es_mpi.types import Prompt, Sampling
 
 MASTER_BYTES = 4  # a parameter in a checkpoint's fp32 master, beside the model folder
-OPTIMISER_BYTES = 12  # of a gradient phase: two moments and the reference
+OPTIMISER_BYTES, FROZEN_BYTES = 8, 4  # in one of a gradient phase: two moments; the reference and pi_prev
 
 SAMPLED_BLOCKS, BLOCK_BYTES = 64, 4096  # of each weight file, first and last among them
 
@@ -163,9 +163,15 @@ def _check_space(prepared: Prepared) -> None:
     every = prepared.config.checkpoint.every
     made = 1 + (prepared.total - 1) // every if every else 1
     standing = min(prepared.config.checkpoint.keep + 1, made)
-    gradient = any(isinstance(prepared.config.phases[name], GrpoPhase) for name in prepared.config.pipeline)
-    beside = OPTIMISER_BYTES * prepared.layout.elements if gradient else 0
+    beside = max(_beside(prepared.config.phases[name]) for name in prepared.config.pipeline) * prepared.layout.elements
     require_space(prepared.folder.path, standing * (checkpoint_bytes(prepared.layout) + beside), key="run.dir")
+
+
+def _beside(phase: Phase) -> int:
+    """Bytes a parameter that a checkpoint within the phase holds beside the weights."""
+    if not isinstance(phase, GradientPhase):
+        return 0
+    return OPTIMISER_BYTES + FROZEN_BYTES * ((phase.reference == "phase_start") + isinstance(phase, EdGrpoPhase))
 
 
 def _sizes(layout: Layout) -> str:

@@ -17,7 +17,7 @@ from es_mpi.checkpoint.weights import nothing, writer
 from es_mpi.comm.agree import any_rank
 from es_mpi.comm.faults import RanksLost, agreed
 from es_mpi.comm.port import Comm
-from es_mpi.config.schema import EsPhase, GrpoPhase
+from es_mpi.config.schema import EdGrpoPhase, EsPhase, GrpoPhase, PreferencePhase
 from es_mpi.engine.port import Engine
 from es_mpi.errors import EXIT_OK, TryAgain
 from es_mpi.estimator import TooFewMembers
@@ -41,7 +41,21 @@ def _open_grpo(run: RunContext, name: str, phase: GrpoPhase, resume_from: Path |
     return Grpo(run, name, phase, resume_from)
 
 
-OPEN: Mapping[str, Callable[[RunContext, str, Any, Path | None], OpenPhase]] = {"es": _open_es, "grpo": _open_grpo}
+def _open_ed_grpo(run: RunContext, name: str, phase: EdGrpoPhase, resume_from: Path | None) -> OpenPhase:
+    from es_mpi.phases.grpo import EdGrpo
+
+    return EdGrpo(run, name, phase, resume_from)
+
+
+def _open_idpo(run: RunContext, name: str, phase: PreferencePhase, resume_from: Path | None) -> OpenPhase:
+    from es_mpi.phases.idpo import Idpo
+
+    return Idpo(run, name, phase, resume_from)
+
+
+OPEN: Mapping[str, Callable[[RunContext, str, Any, Path | None], OpenPhase]] = {
+    "es": _open_es, "grpo": _open_grpo, "ed_grpo": _open_ed_grpo, "idpo": _open_idpo, "ed_idpo": _open_idpo,
+}  # fmt: skip
 
 
 @dataclass

@@ -3,106 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from thread_comm import run_threads
+from module_engine import Share, context, make_llama, run_ranks
 
-from es_mpi.comm.port import Comm
 from es_mpi.comm.single import SingleComm
-from es_mpi.comm.torch_group import TorchGroup
 from es_mpi.config.schema import GrpoPhase
 from es_mpi.errors import EngineError
-from es_mpi.gradient.trainer import load_module
-from es_mpi.params.layout import read_layout
-from es_mpi.params.store import MasterStore
-from es_mpi.phases import grpo
-from es_mpi.phases.context import RunContext
-from es_mpi.tasks.batches import Batches
-from es_mpi.types import Completion, Grade, Member, Problem, Prompt, Sampling, Verdict
+from es_mpi.phases import gradient, grpo
 
-LENGTH, SYMBOLS, WANTED = 4, 12, 7
 PHASE = {"kind": "grpo", "updates": 9, "group_size": 6, "lr": 3e-3, "compute": "float32", "microbatch": 5, "gap_alarm": 1e-3}
-
-
-@dataclass
-class ModuleEngine:
-    """Samples token by token from a copy of the master."""
-
-    store: MasterStore
-    version: int = 0
-    notes: Sequence[str] = ()
-    copy: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.copy = self.store.master.copy()
-        self.module = load_module(self.store.layout, self.copy, "cpu")
-
-    def load(self, member: Member | None, sigma: float = 0.0) -> int:
-        self.copy[:] = self.store.master
-        self.version += 1
-        return self.version
-
-    def drop_caches(self) -> None: ...
-
-    @torch.no_grad()
-    def generate(self, prompts: Sequence[Prompt], sampling: Sampling, seeds: Sequence[int]) -> list[Completion]:
-        return [self._respond(prompt, sampling, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
-
-    def _respond(self, prompt: Prompt, sampling: Sampling, seed: int) -> Completion:
-        generator, tokens, logprobs = torch.Generator().manual_seed(seed), list(prompt.token_ids), []
-        for _ in range(1 + seed % LENGTH):  # unequal lengths
-            log_probs = (self.module(torch.tensor([tokens])).logits[0, -1] / sampling.temperature).log_softmax(-1)
-            tokens.append(int(torch.multinomial(log_probs.exp(), 1, generator=generator)))
-            logprobs.append(float(log_probs[tokens[-1]]))
-        response = tuple(tokens[len(prompt.token_ids) :])
-        text = " ".join(map(str, response))
-        return Completion(prompt.id, text, response, False, self.version, tuple(logprobs))
-
-    def close(self) -> None: ...
-
-
-@dataclass
-class Share:
-    """Grades by the share of wanted symbols; `broken` fails on the first response of every batch."""
-
-    broken: bool = False
-
-    def submit(self, items: Sequence[Any]) -> Callable[[], list[Grade]]:
-        def grade(text: str) -> Grade:
-            words = text.split()
-            return Grade(Verdict.RIGHT, words.count(str(WANTED)) / len(words))
-
-        grades = [grade(item.response) for item in items]
-        return lambda: [Grade(Verdict.ERROR, math.nan), *grades[1:]] if self.broken else grades
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    out = tmp_path_factory.mktemp("llama")
-    config = LlamaConfig(
-        vocab_size=SYMBOLS, hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2,
-        num_key_value_heads=1, max_position_embeddings=32, tie_word_embeddings=False, bos_token_id=1, eos_token_id=2,
-    )  # fmt: skip
-    model, generator = LlamaForCausalLM(config), torch.Generator().manual_seed(1)
-    for parameter in model.parameters():
-        parameter.data = torch.randn(parameter.shape, generator=generator) * 0.3
-    model.save_pretrained(out)
-    return out
-
-
-def context(folder: Path, comm: Comm, grading: Share | None = None) -> RunContext:
-    problems = [Problem(str(i), "?", "!") for i in range(5)]
-    prompts = [Prompt(str(i), (3, 4 + i, *range(i))) for i in range(5)]
-    batches = Batches(problems, prompts, batch_size=5, run_seed=1)
-    engine = ModuleEngine(MasterStore(read_layout(folder)))
-    return RunContext(1, comm, engine, batches, grading or Share(), Sampling(0.0, 1.0, LENGTH))  # type: ignore[arg-type]
+    return make_llama(tmp_path_factory.mktemp("llama"))
 
 
 def opened(folder: Path, resume_from: Path | None = None, grading: Share | None = None, **changes: Any) -> grpo.Grpo:
@@ -132,7 +49,7 @@ def test_a_resumed_phase_makes_the_same_steps(folder: Path, tmp_path: Path, ref:
     stopped = opened(folder, ref=ref)
     assert [stopped.step(i).record for i in range(2)] == wanted[:2]
     stopped.save(tmp_path)
-    assert (tmp_path / grpo.REFERENCE).exists() == (ref == "phase_start")
+    assert (tmp_path / gradient.REFERENCE).exists() == (ref == "phase_start")
     run = context(folder, SingleComm(10))
     run.engine.store.master[:] = stopped.run.engine.store.master
     resumed = grpo.Grpo(run, "tune", GrpoPhase(**{**PHASE, "ref": ref}), tmp_path)
@@ -141,33 +58,41 @@ def test_a_resumed_phase_makes_the_same_steps(folder: Path, tmp_path: Path, ref:
 
 @pytest.mark.parametrize("aggregation", ["seq-mean-token-mean", "token-mean"])
 def test_ranks_share_a_batch_and_agree_with_one(folder: Path, aggregation: str) -> None:
-    def steps(size: int) -> list[Any]:
-        phases = [
-            opened(folder, aggregation=aggregation, minibatch=2) for _ in range(size)
-        ]  # not in threads: transformers patches
-
-        def program(comm: Comm) -> tuple[Any, Any]:
-            comm.hosts = ["here"] * comm.size
-            phase = phases[comm.rank]
-            phase.run = replace(phase.run, comm=comm)
-            phase.group = phase.trainer.group = TorchGroup(comm, "cpu")
-            reports = [phase.step(i) for i in range(2)]
-            phase.close()
-            return reports, phase.run.engine.store.master
-
-        found = run_threads(size, program)
-        assert not [result for result in found if isinstance(result, BaseException)], found
-        return found
-
-    (alone, weights), *_ = steps(1)
+    (alone, weights), *_ = run_ranks([opened(folder, aggregation=aggregation, minibatch=2)], 2)
     for size in (2, 3):
-        together = steps(size)
+        together = run_ranks([opened(folder, aggregation=aggregation, minibatch=2) for _ in range(size)], 2)
         for reports, other in together:
             assert [r.record for r in reports] == [r.record for r in together[0][0]]
             assert reports[0].record["rewards"] == alone[0].record["rewards"]
             assert abs(other - weights).max() < 1e-4  # AdamW divides by gradients that differ in their last bits
-            for tag in ("reward/mean", "grpo/loss", "grpo/entropy", "grpo/grad_norm", "grpo/kl", "gen/mean_length"):
+            for tag in ("reward/mean", "grpo/loss", "grpo/entropy", "grpo/grad_norm", "grpo/kl", "diversity/distinct4"):
                 assert reports[0].metrics[tag] == pytest.approx(alone[0].metrics[tag], rel=1e-4, abs=1e-7), tag
+
+
+def test_several_passes_over_the_responses_are_off_policy_after_the_first(folder: Path) -> None:
+    once, twice = (opened(folder, epochs=epochs, clip_low=1e-3, clip_high=1e-3) for epochs in (1, 2))
+    one, two = once.step(0), twice.step(0)
+    assert one.record["rewards"] == two.record["rewards"] and one.record["digest"] != two.record["digest"]
+    assert one.metrics["grpo/clip_frac"] == 0.0 < two.metrics["grpo/clip_frac"]
+
+
+def test_dynamic_sampling_replaces_groups_with_equal_rewards(folder: Path) -> None:
+    def first(size: int, redraws: int) -> list[Any]:
+        phases = [opened(folder, group_size=2, redraws=redraws) for _ in range(size)]
+        for phase in phases:
+            phase.run = context(folder, SingleComm(10), batch_size=3)
+        return [reports[0] for reports, _ in run_ranks(phases, 1)]
+
+    (plain,), (drawn,) = first(1, 0), first(1, 3)
+    flat = [i for i, group in enumerate(plain.record["rewards"]) if len(set(group)) == 1]
+    assert flat and "redrawn" not in plain.record
+    assert 0 < drawn.record["redrawn"] <= 2  # two problems are not in the batch
+    assert drawn.record["batch"] != plain.record["batch"]
+    assert drawn.metrics["grpo/redrawn"] == drawn.record["redrawn"]
+    for i, group in enumerate(plain.record["rewards"]):
+        assert (drawn.record["rewards"][i] == group) or i in flat
+    assert first(2, 3)[1].record == first(2, 3)[0].record
+    assert first(2, 3)[0].record["rewards"] == drawn.record["rewards"]
 
 
 def test_a_response_whose_grader_failed_counts_nowhere(folder: Path) -> None:
@@ -181,7 +106,7 @@ def test_a_loss_that_is_not_finite_stops_with_the_batch_and_moves_nothing(folder
     phase = opened(folder)
     digest = phase.run.engine.store.digest()
     monkeypatch.setattr(grpo, "advantages", lambda rewards, **_: [math.inf] * len(rewards))
-    with pytest.raises(grpo.NonFinite, match=f"update 4, batch {phase.run.batches.at(3).id}.*rank.* \\[0\\] is not finite"):
+    with pytest.raises(gradient.NonFinite, match=f"update 4, batch {phase.run.batches.at(3).id}.*rank.* \\[0\\] is not finite"):
         phase.step(3)
     assert phase.run.engine.store.digest() == digest
 

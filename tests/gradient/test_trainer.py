@@ -15,8 +15,8 @@ from es_mpi.comm.single import SingleComm
 from es_mpi.comm.torch_group import TorchGroup
 from es_mpi.config.schema import GrpoPhase
 from es_mpi.gradient.losses import Totals, token_weights
-from es_mpi.gradient.objective import Frozen, grpo_loss
-from es_mpi.gradient.rows import pack, token_log_probs
+from es_mpi.gradient.objective import PolicyBatch, policy_objective
+from es_mpi.gradient.rows import evaluate_policy, pack
 from es_mpi.gradient.trainer import AdamW, Trainer, load_module
 from es_mpi.params.layout import read_layout
 from es_mpi.params.store import MasterStore
@@ -55,13 +55,13 @@ def accumulate(trainer: Trainer, places: range, aggregation: str, size: int = 2)
     totals = Totals(len(RESPONSES), sum(map(len, RESPONSES)))
     for chunk in (list(places)[i : i + size] for i in range(0, len(places), size)):
         rows = pack([PROMPTS[i] for i in chunk], [RESPONSES[i] for i in chunk], "cpu")
-        logp, _ = token_log_probs(trainer.model, rows, 1.0)
-        frozen = Frozen(
+        policy = evaluate_policy(trainer.model, rows, 1.0)
+        weights = token_weights(rows.mask, phase.aggregation, totals, max_tokens=8)
+        batch = PolicyBatch(
+            rows=rows, engine=policy.logp.detach() - 0.1, old=None, ref=None, weights=weights, pushed=weights,
             advantages=torch.tensor([[ADVANTAGES[i]] for i in chunk]),
-            weights=token_weights(rows.mask, phase.aggregation, totals, max_tokens=8),
-            engine=logp.detach() - 0.1, old=logp.detach(), ref=None,
         )  # fmt: skip
-        grpo_loss(logp, frozen, phase)[0].backward()
+        policy_objective(policy, batch, phase)[0].backward()
 
 
 def test_log_probs_are_those_of_each_sequence_alone(folder: Path) -> None:
@@ -69,7 +69,7 @@ def test_log_probs_are_those_of_each_sequence_alone(folder: Path) -> None:
     model = load_module(layout, MasterStore(layout).master, "cpu")
     rows = pack(PROMPTS, RESPONSES, "cpu")
     with torch.no_grad():
-        logp, entropy = token_log_probs(model, rows, 0.7)
+        logp, entropy, _ = evaluate_policy(model, rows, 0.7)
         for row, (prompt, response) in enumerate(zip(PROMPTS, RESPONSES, strict=True)):
             logits = model(torch.tensor([[*prompt, *response]])).logits[0] / 0.7
             whole = logits.log_softmax(-1)[len(prompt) - 1 : -1]

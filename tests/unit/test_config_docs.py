@@ -54,3 +54,14 @@ def test_the_papers_countdown_setting_to_the_number() -> None:
     assert (phase.population, phase.sigma, phase.alpha, phase.updates) == (30, 1e-3, 5e-4, 500)
     assert (config.task.batch_size, config.task.reward) == (200, "countdown")
     assert (config.sampling.temperature, config.sampling.max_tokens, config.model.dtype) == (0.0, 1024, "bfloat16")
+
+
+@pytest.mark.parametrize(("name", "updates"), [("grpo", 234), ("es_then_grpo", 117), ("grpo_then_es", 117)])
+def test_the_papers_grpo_to_the_number(name: str, updates: int) -> None:
+    """Algorithms table of arXiv 2608.27351, column easy; sequences share the updates."""
+    config = load_config(REPO / "configs" / f"{name}.yaml")
+    phase = next(phase for phase in config.phases.values() if phase.kind == "grpo")
+    assert (phase.group_size, phase.lr, phase.minibatch, phase.temperature, phase.updates) == (8, 1e-6, 32, 1.0, updates)
+    assert (phase.clip_low, phase.clip_high, phase.beta_ref, phase.adv_ddof) == (0.2, 0.2, 1e-3, 0)
+    assert (phase.aggregation, config.task.batch_size) == ("seq-mean-token-mean", 64)
+    assert sum(phase.updates for phase in config.phases.values()) == 234

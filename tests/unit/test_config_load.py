@@ -79,7 +79,7 @@ def test_bare_off_is_the_word_off(minimal: Path) -> None:
         ("phases.wram.sigma=1e-3", "phases.wram", "'warm'"),
         ("modle.path=x", "modle", "'model'"),
         ("engine.max_seqs=3", "engine.max_seqs", "'max_num_seqs'"),
-        ("phases.warm.kind=gpro", "phases.warm.kind", "expected  es or grpo"),
+        ("phases.warm.kind=gpro", "phases.warm.kind", "expected  es or grpo or ed_grpo or idpo or ed_idpo"),
         ("pipeline=[wram]", "pipeline", "'warm'"),
         ("model.dtype=bfloat", "model.dtype", "'bfloat16'"),
     ],
@@ -226,6 +226,34 @@ def test_a_gradient_phase_refuses_what_it_cannot_do(minimal: Path, override: str
     assert load_config(minimal, [gradient]).phases["warm"].kind == "grpo"
     with pytest.raises(UsageError, match=key):
         load_config(minimal, [gradient, override])
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "remedy"),
+    [
+        ("kind: ed_grpo, kappa: 1e-3, edo: {gate: null}", "kappa", "at most beta_ref / 2"),
+        ("kind: ed_grpo, kappa: 1e-3, edo: {kl_cap: null}", "kappa", "phases.warm.edo.gate and phases.warm.edo.kl_cap"),
+        ("kind: ed_grpo, kappa: 1e-4, beta_ref: 0, edo: {gate: null}", "kappa", "edo.gate"),
+        ("kind: ed_grpo, edo: {outer_steps: 1}", "edo.outer_steps", "at least 2"),
+        ("kind: ed_grpo, edo: {estimator: full}", "edo.gate", "estimator: k1"),
+        ("kind: ed_grpo, group_size: 1", "group_size", "at least 2"),
+        ("kind: idpo, microbatch: 1", "microbatch", "a pair is in one forward pass"),
+        ("kind: idpo, alpha: 0.1", "alpha", "unknown key"),
+        ("kind: ed_idpo, ref: last", "ref", "previous or phase_start or base"),
+    ],
+)
+def test_a_phase_that_pushes_refuses_what_nothing_would_hold(minimal: Path, changes: str, key: str, remedy: str) -> None:
+    text = refused(minimal, f"phases={{warm: {{{changes}, updates: 9}}}}")
+    assert f"phases.warm.{key}" in text and remedy in text
+
+
+@pytest.mark.parametrize(
+    "changes",
+    ["kappa: 0, edo: {gate: null, kl_cap: null}", "kappa: 0.5", "kappa: 5e-4, edo: {gate: null, estimator: full}"],
+)
+def test_a_push_that_something_holds_is_accepted(minimal: Path, changes: str) -> None:
+    phase = load_config(minimal, [f"phases={{warm: {{kind: ed_grpo, updates: 9, {changes}}}}}"]).phases["warm"]
+    assert phase.edo.outer_steps == 25
 
 
 @pytest.mark.parametrize("override", ["model=[1]", "task=[1]", "phases=[1]", "phases.warm={sigma: [1]}", "eval.k={a: 1}"])

@@ -19,6 +19,7 @@ REPO = Path(__file__).resolve().parents[2]
 PACKAGE = "es_mpi"
 LONGEST_FILE, LONGEST_FUNCTION = 300, 60
 LONGER_FILES = {"config.schema"}
+SHARED_BY_PHASES = {f"phases.{name}" for name in ("context", "rollout", "gradient", "exploration")}
 AT_START = {"numpy", "omegaconf", "yaml"}  # libraries that `es-mpi --help`, check and plan may import
 PRIVATE_GENERATORS = {"Generator", "PCG64", "Philox", "SeedSequence", "default_rng"}  # of numpy.random, each with a seed
 GLOBAL_TORCH = re.compile(
@@ -103,7 +104,7 @@ def may_import(module: str, target: str) -> bool:
         return layer(target) < layer(module)
     package = module.split(".")[0]
     if package == "phases" and target.split(".")[0] == "phases":
-        return target == "phases.context"  # phases never import each other
+        return target in SHARED_BY_PHASES  # phases never import each other
     return package == target.split(".")[0] or within(target, NEIGHBOURS.get(module, NEIGHBOURS.get(package, [])))
 
 
